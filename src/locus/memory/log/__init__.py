@@ -1,0 +1,1 @@
+"""Threads as logs: deltas, removal, copying, leases and runs, written once on the storage contract."""

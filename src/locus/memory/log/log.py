@@ -1,0 +1,408 @@
+"""A thread as a log of positions, each written once, each a delta to the state before it.
+
+"Latest" is a question asked of the last record, never a record that is rewritten. A writer appends at the position
+after the last one it knows; the storage refuses all but one. The cache saves reads and decides nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from locus._clock import elapsed_seconds
+from locus._ids import new_token
+from locus.errors import ConflictError, CorruptRecordError
+from locus.memory.log.delta import Change, diff
+from locus.memory.log.doc import Doc, DocCodec, Part, rebuild
+from locus.memory.log.record import (
+    LOG_END,
+    LOG_START,
+    Chain,
+    Header,
+    Ranges,
+    header_of,
+    id_position,
+    log_sort,
+    long_json,
+    new_checkpoint_id,
+)
+from locus.memory.log.view import View, Views, same_state
+from locus.storage.base import ABSENT, Key, Put, Query, Record, Scalar, Space, Span, Storage
+
+__all__ = ["STALE_AFTER", "Entry", "Log"]
+
+STALE_AFTER = 3600.0
+"""Nobody writes from a view older than this; what is removed stays recognisable for longer."""
+_OVERHEAD = 220
+_CHAIN = 128
+"""So many records are read as quickly as a snapshot."""
+_TRIES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What to append, besides the state itself."""
+
+    checkpoint_id: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    turn: Mapping[str, Any] | None = None
+    listed: bool = True
+    tags: Mapping[str, Scalar] = field(default_factory=dict)
+    token: str = field(default_factory=new_token)
+    parent_id: str | None = None
+    """None: the head at the time of writing."""
+
+
+class Log:
+    """Reads and appends the logs of one space."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        space: Space,
+        codec: DocCodec,
+        *,
+        ttl_seconds: float | None = None,
+        rebase_after: float | None = None,
+        cache_bytes: int = 64 * 1024 * 1024,
+        monotonic: Callable[[], float] = elapsed_seconds,
+    ) -> None:
+        self.storage = storage
+        self.space = space
+        self.codec = codec
+        self.ttl_seconds = ttl_seconds
+        self.rebase_after = rebase_after
+        self.monotonic = monotonic
+        self._cache = Views(cache_bytes)
+        self._declared = False
+
+    async def ready(self) -> None:
+        """Declare the space once, so that it is a log."""
+        if not self._declared:
+            await self.storage.setup(self.space)
+            self._declared = True
+
+    def key(self, part: Part, sort: str) -> Key:
+        """The key of a record of a log."""
+        return Key(self.space.name, part, sort)
+
+    def span(self, part: Part, low: int, high: int | None = None, *, limit: int | None = None) -> Span:
+        """Positions `low` to `high`, both included, ascending."""
+        end = LOG_END if high is None else log_sort(high + 1)
+        return Span(self.space.name, part, log_sort(low), end, limit=limit)
+
+    def back(self, part: Part, before: int | None = None, *, limit: int) -> Span:
+        """The newest records below `before`, newest first."""
+        end = LOG_END if before is None else log_sort(before)
+        return Span(self.space.name, part, LOG_START, end, reverse=True, limit=limit)
+
+    def expiry(self) -> float | None:
+        """When what is written now expires."""
+        return None if self.ttl_seconds is None else self.storage.clock() + self.ttl_seconds
+
+    async def fresh(self, part: Part) -> View:
+        """Ask the storage for the log's last record."""
+        await self.ready()
+        [records] = await self.storage.scan([self.back(part, limit=1)])
+        return self.seen(part, records[0] if records else None)
+
+    def seen(self, part: Part, record: Record | None) -> View:
+        """Take note of a last record that was just read."""
+        header = header_of(record) if record else None
+        known = self._cache.get(part)
+        same = known and header and same_state(known.head, header.head)
+        return self.note(part, View(header, known.doc if known and same else None, self.monotonic()))
+
+    def note(self, part: Part, view: View) -> View:
+        """Remember a view."""
+        self._cache.put(part, view)
+        return view
+
+    def forget(self, part: Part) -> None:
+        """Forget a view that may be wrong."""
+        self._cache.drop(part)
+
+    async def view(self, part: Part) -> View:
+        """What is known of the log, read if nothing is or if it is too old to write from."""
+        known = self._cache.get(part)
+        if known and self.monotonic() - known.read_at < STALE_AFTER:
+            return known
+        return await self.fresh(part)
+
+    async def with_doc(self, part: Part, view: View) -> View:
+        """The same view with the head's content, or a newer one if the head was removed meanwhile."""
+        while view.head is not None and view.doc is None:
+            try:
+                view = self.note(part, replace(view, doc=await self.load(part, view.head)))
+            except CorruptRecordError:
+                again = await self.fresh(part)
+                if same_state(view.head, again.head):
+                    raise
+                view = again
+        return view
+
+    async def load_named(self, part: Part, checkpoint_id: str) -> tuple[Header, Doc] | None:
+        """The live state with this id and its content; None if there is none, or none any more."""
+        found = await self.find(part, checkpoint_id)
+        doc = await self.load_state(part, *found) if found else None
+        return (found[1], doc) if found and doc else None
+
+    async def load_state(self, part: Part, record: Record, header: Header) -> Doc | None:
+        """The content of a state whose record was read; None if it was removed since."""
+        while header.chain is not None:
+            try:
+                return await self.load(part, header.chain)
+            except CorruptRecordError:
+                view = await self.fresh(part)
+                [again] = await self.storage.get([record.key])
+                live = self.live_state(again, view)
+                if live is None:
+                    return None
+                if live[0].rev == record.rev:
+                    raise
+                record, header = live
+        return None
+
+    async def load(self, part: Part, chain: Chain) -> Doc:
+        """Rebuild a state from its stretch of the log, in one scan."""
+        known = self._cache.get(part)
+        if known and known.doc and known.head and chain.start <= known.head.position <= chain.position:
+            if same_state(known.head, chain):
+                return known.doc
+            try:
+                [doc] = await self._replay(part, [chain], (known.head, known.doc))
+            except CorruptRecordError:  # on another branch than the state that is known
+                pass
+            else:
+                return doc
+        return (await self.load_many(part, [chain]))[0]
+
+    async def load_states(self, part: Part, states: Sequence[tuple[Record, Header]]) -> list[Doc | None]:
+        """The contents of states in the order of their positions; None for one that was removed meanwhile."""
+        try:
+            return [*await self.load_many(part, [header.chain for _, header in states if header.chain])]
+        except CorruptRecordError:
+            return [await self.load_state(part, record, header) for record, header in states]
+
+    async def load_many(self, part: Part, chains: Sequence[Chain]) -> list[Doc]:
+        """Rebuild several states in the order of their positions, in one scan and one pass."""
+        try:
+            return await self._replay(part, chains, None)
+        except CorruptRecordError:  # perhaps the stretch changed while it was read: one fresh look decides
+            return await self._replay(part, [replace(chain, start=1) for chain in chains], None)
+
+    async def _replay(self, part: Part, chains: Sequence[Chain], base: tuple[Chain, Doc] | None) -> list[Doc]:
+        if not chains:
+            return []
+        low = base[0].position + 1 if base else min(chain.start for chain in chains)
+        [records] = await self.storage.scan([self.span(part, low, chains[-1].position)])
+        bodies = {int(record.key.sort[1:]): record.body for record in records}
+        docs: list[Doc] = []
+        for chain in chains:
+            base = (chain, rebuild(self.codec, part, bodies, chain, base))
+            docs.append(base[1])
+        return docs
+
+    async def append(self, part: Part, doc: Doc, entry: Entry, *, gone: Ranges | None = None) -> Header:
+        """Append a state at the end, wherever that is by now."""
+        await self.ready()
+        view = await self.view(part)
+        for _ in range(_TRIES):
+            view = await self.with_doc(part, view)
+            try:
+                return await self.append_after(part, view, doc, entry, gone=gone)
+            except ConflictError:
+                view = await self.fresh(part)
+        raise ConflictError(f"{part!r} is being written by so many that no place could be had; try again")
+
+    async def append_after(
+        self,
+        part: Part,
+        view: View,
+        doc: Doc,
+        entry: Entry,
+        *,
+        gone: Ranges | None = None,
+        more: Sequence[Any] = (),
+        hidden: bool = False,
+    ) -> Header:
+        """Append a state right after the view's last record, or raise `ConflictError`. `more` ops follow in the commit."""
+        if view.doc and view.doc.long.keys() - doc.long.keys():  # a field that is no more is an empty one
+            doc = Doc(doc.small, {**dict.fromkeys(view.doc.long, ()), **doc.long})
+        put, header = self.encode(part, view, doc, entry, gone=gone, hidden=hidden)
+        await self.write(part, [put, *more], View(header, doc, self.monotonic()))
+        return header
+
+    def mark(self, view: View, **changes: Any) -> Header:  # Any: fields of Header
+        """A mark for the position after the view's last record, true of the log as it stands but for `changes`."""
+        tail = view.tail or Header(0, "mark", 0.0, None)
+        now = self.storage.clock()
+        mark = Header(view.position + 1, "mark", now, tail.head, gone=tail.gone, gone_at=tail.gone_at, turn=tail.turn)
+        return replace(mark, **changes)
+
+    async def append_mark(self, part: Part, view: View, mark: Header) -> View:
+        """Append a mark right after the view's last record, or raise `ConflictError`."""
+        put = Put(self.key(part, log_sort(mark.position)), mark.to_json(), ABSENT, expires_at=self.expiry())
+        same = same_state(view.head, mark.head)
+        return await self.write(part, [put], View(mark, view.doc if same else None, self.monotonic()))
+
+    async def write(self, part: Part, ops: Sequence[Any], view: View) -> View:
+        """Commit, and remember the view that holds from then on; forget it when the outcome is not known."""
+        try:
+            await self.storage.commit(ops)
+        except BaseException:
+            self.forget(part)
+            raise
+        return self.note(part, view)
+
+    def encode(
+        self, part: Part, view: View, doc: Doc, entry: Entry, *, gone: Ranges | None = None, hidden: bool = False
+    ) -> tuple[Put, Header]:
+        """The record that appends `doc` after `view`."""
+        position = view.position + 1
+        now = self.storage.clock()
+        checkpoint_id = entry.checkpoint_id or new_checkpoint_id(position, entry.token)
+        base = view.doc if view.head and view.doc else None
+        changes = {name: self._diff(name, base, items) for name, items in doc.long.items()}
+        text = "\n".join(filter(None, (self.codec.text_of(name, c.new_items) for name, c in changes.items())))
+        long, chain = self._content(position, checkpoint_id, view.head if base else None, base, doc, changes, now)
+        all_gone = view.gone | gone if gone else view.gone
+        header = Header(
+            position=position,
+            kind="state",
+            at=now,
+            head=None if hidden else chain,
+            chain=chain,
+            gone=all_gone,
+            gone_at=now if gone else (view.tail.gone_at if view.tail else 0.0),
+            checkpoint_id=checkpoint_id,
+            parent_id=entry.parent_id or (view.head.checkpoint_id if view.head else None),
+            prev=None if chain.start == position or not view.head else (view.head.position, view.head.checkpoint_id),
+            listed=entry.listed,
+            metadata=entry.metadata,
+            turn=entry.turn,
+        )
+        return self.put_state(part, header, doc.small, long, text, entry.tags, entry.token), header
+
+    def put_state(
+        self,
+        part: Part,
+        header: Header,
+        small: dict[str, Any],
+        long: dict[str, Any],
+        text: str,
+        tags: Mapping[str, Scalar],
+        token: str | None = None,
+    ) -> Put:
+        """The operation that creates a state record."""
+        if id_position(header.checkpoint_id) != header.position:
+            tags = {**tags, "id": header.checkpoint_id}
+        body = {**header.to_json(), "small": small, **long_json(long)}
+        return Put(
+            self.key(part, log_sort(header.position)),
+            body,
+            ABSENT,
+            token=token or new_token(),
+            expires_at=self.expiry(),
+            tags=tags,
+            text=text or None,
+        )
+
+    def _diff(self, name: str, base: Doc | None, items: tuple[Any, ...]) -> Change:
+        old = base.long.get(name, ()) if base else ()
+        return diff(old, items, lambda item: self.content(name, item))
+
+    def content(self, name: str, item: Any) -> str:
+        """What two equal items of a field have in common."""
+        return json.dumps(self.codec.dump_items(name, [item]), sort_keys=True)
+
+    def _content(
+        self,
+        position: int,
+        checkpoint_id: str,
+        head: Chain | None,
+        base: Doc | None,
+        doc: Doc,
+        changes: dict[str, Change],
+        now: float,
+    ) -> tuple[dict[str, Any], Chain]:
+        """The long fields as stored, as a delta or, when the chain should be cut, whole."""
+        if head is not None and base is not None:
+            stored = {
+                name: change.to_json(partial(self.codec.dump_items, name), len(base.long.get(name, ())))
+                for name, change in changes.items()
+            }
+            long = {name: value for name, value in stored.items() if value is not None}
+            cost = len(json.dumps(long)) + _OVERHEAD
+            had = sum(map(len, base.long.values()))
+            new = sum(len(change.new_items) for change in changes.values())
+            items = sum(map(len, doc.long.values()))
+            size = int(head.size * (items - new) / had if had else 0) + cost - _OVERHEAD
+            chain = Chain(position, checkpoint_id, head.start, head.length + 1, head.weight + cost, size, head.born)
+            if not self._should_cut(chain, items, now):
+                return long, chain
+        long = {name: {"+": self.codec.dump_items(name, items)} for name, items in doc.long.items() if items}
+        size = len(json.dumps(long)) + _OVERHEAD
+        return long, Chain(position, checkpoint_id, position, 0, size, size, now)
+
+    def _should_cut(self, chain: Chain, items: int, now: float) -> bool:
+        """Whether reading the chain has become dearer than writing the state whole once.
+
+        The limits grow with the state, so that what snapshots cost stays in proportion to what is saved.
+        """
+        limit = self.storage.capabilities.chain
+        most = max(_CHAIN, items // 2) if limit is None else max(limit, items // 4)
+        if chain.length > most or (chain.length > 16 and chain.weight > 2 * chain.size + 16_384):
+            return True
+        return self.rebase_after is not None and now - chain.born > self.rebase_after
+
+    async def find(self, part: Part, checkpoint_id: str) -> tuple[Record, Header] | None:
+        """The live state with this id, or None."""
+        view = await self.fresh(part)
+        if view.head is None:
+            return None
+        position = id_position(checkpoint_id)
+        if position is not None:
+            [record] = await self.storage.get([self.key(part, log_sort(position))])
+            found = self.live_state(record, view, checkpoint_id)
+            if found:
+                return found
+        hits = await self.storage.search(
+            Query(self.space.name, part, where={"id": checkpoint_id}, one_per_part=True, limit=10)
+        )
+        for hit in hits:
+            found = self.live_state(hit.record, view, checkpoint_id) if hit.record.key.part == part else None
+            if found:
+                return found
+        return None
+
+    def live_state(
+        self, record: Record | None, view: View, checkpoint_id: str | None = None
+    ) -> tuple[Record, Header] | None:
+        """The record with its header, if it is a state that is not removed (and has this id)."""
+        if record is None or record.body.get("kind") != "state":
+            return None
+        header = header_of(record)
+        if header.position in view.gone or header.position > view.position:
+            return None
+        return (record, header) if checkpoint_id in (None, header.checkpoint_id) else None
+
+    async def states(
+        self, part: Part, view: View, limit: int, *, before: int | None = None
+    ) -> list[tuple[Record, Header]]:
+        """The newest live, listed states, newest first, without rebuilding any."""
+        found: list[tuple[Record, Header]] = []
+        while view.head is not None and len(found) < limit:
+            size = max(16, min(2 * limit, 500))
+            [records] = await self.storage.scan([self.back(part, before, limit=size)])
+            for record in records:
+                live = self.live_state(record, view)
+                if live and live[1].listed:
+                    found.append(live)
+            if len(records) < size:
+                break
+            before = int(records[-1].key.sort[1:])
+        return found[:limit]

@@ -1,0 +1,213 @@
+"""Removing from a log: announce, re-base, then replace by stubs.
+
+First a mark is appended that names the positions; readers obey it at once, and whoever wants to append must step over
+it and so learns of it. Then every live state that is a delta to a removed one is rewritten as a snapshot. Only then is
+the content of the removed positions replaced by stubs, which hold their positions for a day so that no writer with an
+old view can take one again. A kill in between is finished by the next vacuum. Delete, vacuum and prune are this one act.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+from locus.errors import ConflictError
+from locus.memory.log.delta import diff
+from locus.memory.log.doc import Part
+from locus.memory.log.log import STALE_AFTER, Log
+from locus.memory.log.record import Header, Ranges, header_of, log_sort, result_sort
+from locus.memory.log.view import View
+from locus.storage.base import Delete, Op, Put, Record, Span
+
+__all__ = ["DROP_AFTER", "finish_removal", "remove", "sweep"]
+
+DROP_AFTER = 86_400.0
+"""Stubs and marks older than this are dropped: no writer's view is that old."""
+_PAGE = 500
+_BATCH = 100
+
+
+async def remove(log: Log, part: Part, positions: Ranges | None) -> bool:
+    """Remove these positions, or (None) all there is. False if the thread has no live state."""
+    while True:
+        view = await log.fresh(part)
+        if view.head is None:
+            return False
+        target = positions or Ranges([(1, view.position)])
+        mark = log.mark(view, gone=view.gone | target, gone_at=log.storage.clock())
+        if view.head.position in target:
+            newest = await _newest_without(log, part, view, target)
+            mark = replace(mark, head=newest.chain if newest else None, turn=newest.turn if newest else None)
+        try:
+            await log.append_mark(part, view, mark)
+        except ConflictError:
+            continue
+        await finish_removal(log, part, target, mark)
+        return True
+
+
+async def finish_removal(log: Log, part: Part, target: Ranges, announced: Header) -> None:
+    """Re-base what depends on announced positions, then stub them. May be done twice, by anybody.
+
+    What depends on positions that others announced is re-based too: it may depend on `target` through them.
+    """
+    gone = announced.gone | target
+    async for record in _records(log, part, gone.lowest, announced.position):
+        header = header_of(record)
+        if header.kind == "state" and header.prev and header.prev[0] in gone and header.position not in gone:
+            await _rebase(log, part, record, header, gone)
+    for low, high in target.spans:
+        await _stub(log, part, low, high)
+    await _settle(log, part, target, announced)
+
+
+async def sweep(log: Log, part: Part) -> View:
+    """Finish what a killed remover left, and drop what nobody can need any more."""
+    view = await log.fresh(part)
+    now = log.storage.clock()
+    if view.tail and view.gone and now - view.tail.gone_at > STALE_AFTER:
+        await finish_removal(log, part, view.gone, view.tail)
+        view = await log.fresh(part)
+        if view.tail and view.gone:
+            try:
+                view = await log.append_mark(part, view, log.mark(view, gone=Ranges()))
+            except ConflictError:
+                view = await log.fresh(part)
+    if view.tail:
+        await _drop(log, part, view, now)
+    return await log.fresh(part)
+
+
+async def _newest_without(log: Log, part: Part, view: View, target: Ranges) -> Header | None:
+    """The newest live state once `target` is gone."""
+    before: int | None = None
+    while True:
+        [records] = await log.storage.scan([log.back(part, before, limit=_PAGE)])
+        for record in records:
+            live = log.live_state(record, view)
+            if live and live[1].position not in target:
+                return live[1]
+        if len(records) < _PAGE:
+            return None
+        before = int(records[-1].key.sort[1:])
+
+
+async def _records(log: Log, part: Part, low: int, high: int) -> AsyncIterator[Record]:
+    """The records of a stretch, a page at a time."""
+    while low <= high:
+        [records] = await log.storage.scan([log.span(part, low, high, limit=_PAGE)])
+        for record in records:
+            yield record
+        if len(records) < _PAGE:
+            return
+        low = int(records[-1].key.sort[1:]) + 1
+
+
+async def _rebase(log: Log, part: Part, record: Record, header: Header, gone: Ranges) -> None:
+    """Rewrite a delta as a snapshot of the same state, taking over the text of what is removed below it."""
+    while header.kind == "state" and header.prev is not None and header.chain is not None:
+        doc = await log.load_state(part, record, header)
+        if doc is None:
+            return
+        ancestor = await _live_ancestor(log, part, header, gone)
+        below = await log.load_state(part, *ancestor) if ancestor else None
+        old = below.long if below else {}
+        fresh = {
+            name: diff(old.get(name, ()), items, lambda item, name=name: log.content(name, item)).new_items  # type: ignore[misc]
+            for name, items in doc.long.items()
+        }
+        text = "\n".join(filter(None, (log.codec.text_of(name, items) for name, items in fresh.items())))
+        long = {name: {"+": log.codec.dump_items(name, items)} for name, items in doc.long.items() if items}
+        chain = replace(
+            header.chain, start=header.position, length=0, weight=header.chain.size, born=log.storage.clock()
+        )
+        whole = replace(header, prev=None, chain=chain, head=chain if header.head == header.chain else header.head)
+        put = replace(
+            log.put_state(part, whole, doc.small, long, text, record.tags),
+            if_rev=record.rev,
+            expires_at=record.expires_at,
+        )
+        try:
+            await log.storage.commit([put])
+        except ConflictError:  # another remover was here: look again
+            [found] = await log.storage.get([record.key])
+            if found is None:
+                return
+            record, header = found, header_of(found)
+        else:
+            return
+
+
+async def _live_ancestor(log: Log, part: Part, header: Header, gone: Ranges) -> tuple[Record, Header] | None:
+    """The nearest state below, along the deltas, that is not removed."""
+    start = header.chain.start if header.chain else 1
+    [records] = await log.storage.scan([log.span(part, start, header.position - 1)])
+    below = {int(record.key.sort[1:]): record for record in records}
+    while header.prev is not None and header.prev[0] in below:
+        record = below[header.prev[0]]
+        header = header_of(record)
+        if header.kind != "state":
+            return None
+        if header.position not in gone:
+            return record, header
+    return None
+
+
+async def _stub(log: Log, part: Part, low: int, high: int) -> None:
+    """Replace the content of a stretch, and drop the tool results that belong to it."""
+    batch: list[Op] = []
+    async for record in _records(log, part, low, high):
+        if record.body.get("kind") != "stub":
+            batch.append(_stub_put(log, record))
+        if len(batch) >= _BATCH:
+            await _write_stubs(log, batch)
+            batch = []
+    await _write_stubs(log, batch)
+    results = Span(log.space.name, part, result_sort(low), result_sort(high + 1), bodies=False)
+    [records] = await log.storage.scan([results])
+    await log.storage.commit([Delete(record.key) for record in records])
+
+
+def _stub_put(log: Log, record: Record) -> Put:
+    return Put(record.key, header_of(record).stub(log.storage.clock()), record.rev, expires_at=record.expires_at)
+
+
+async def _write_stubs(log: Log, batch: list[Op]) -> None:
+    while batch:
+        try:
+            await log.storage.commit(batch)
+        except ConflictError:  # somebody else is finishing the same removal
+            records = await log.storage.get([op.key for op in batch])
+            batch = [_stub_put(log, record) for record in records if record and record.body.get("kind") != "stub"]
+        else:
+            return
+
+
+async def _settle(log: Log, part: Part, target: Ranges, announced: Header) -> None:
+    """Say in the announcement that it is carried out, if it is still the last record."""
+    [record] = await log.storage.get([log.key(part, log_sort(announced.position))])
+    if record is None or record.body.get("kind") != "mark":
+        return
+    header = header_of(record)
+    left = Ranges.of(p for low, high in header.gone.spans for p in range(low, high + 1) if p not in target)
+    put = Put(record.key, replace(header, gone=left).to_json(), record.rev, expires_at=record.expires_at)
+    try:
+        await log.storage.commit([put])
+    except ConflictError:
+        return
+    finally:
+        log.forget(part)
+
+
+async def _drop(log: Log, part: Part, view: View, now: float) -> None:
+    """Delete old stubs and marks, lowest first; the last record only when nothing is alive, and last."""
+    async for record in _records(log, part, 1, view.position):
+        header = header_of(record)
+        needed = header.kind == "state" or (header.position == view.position and view.head is not None)
+        if needed or now - header.at < DROP_AFTER:
+            continue
+        try:
+            await log.storage.commit([Delete(record.key, record.rev)])
+        except ConflictError:
+            return
+    log.forget(part)
