@@ -10,19 +10,20 @@ from typing import Any
 from locus._ids import check_name
 from locus.core import codec
 from locus.core.state import AgentState
-from locus.errors import ConfigError, InputError
+from locus.errors import ConfigError, ConflictError, CorruptRecordError, InputError
 from locus.memory.checkpointer import BaseCheckpointer, CheckpointerCapabilities
 from locus.memory.log.copying import copy_log
 from locus.memory.log.doc import Doc, Part
 from locus.memory.log.lease import Seen
 from locus.memory.log.log import Entry, Log
-from locus.memory.log.record import Header, Ranges, header_of, log_sort
+from locus.memory.log.record import Header, Ranges, log_sort
 from locus.memory.log.removal import finish_removal, remove, sweep
 from locus.memory.log.run import LogRun, begin
 from locus.memory.log.tags import metadata_tags, metadata_where
 from locus.memory.log.textmatch import newest_holder
 from locus.memory.log.view import View
-from locus.storage.base import Hit, Put, Query, Record, Space, Storage
+from locus.storage._json import encode_json
+from locus.storage.base import Hit, Query, Record, Space, Storage
 
 __all__ = ["DEFAULT_TABLE", "DurableCheckpointer"]
 
@@ -87,21 +88,25 @@ class DurableCheckpointer(BaseCheckpointer):
         entry = Entry(checkpoint_id, _checked(metadata), tags=metadata_tags(metadata or {}))
         if checkpoint_id is None:
             return (await self._log.append(part, doc, entry)).checkpoint_id
-        found = await self._log.find(part, check_name(checkpoint_id, "checkpoint_id"))
-        if found is None:
-            return (await self._log.append(part, doc, entry)).checkpoint_id
-        if await self._is_newest_and_same(part, found[1], doc, entry):
-            return checkpoint_id
-        old = Ranges.of([found[1].position])
-        header = await self._log.append(part, doc, entry, gone=old)
-        await finish_removal(self._log, part, old, header)
+        check_name(checkpoint_id, "checkpoint_id")
+        while not await self._save_named(part, checkpoint_id, doc, entry):
+            pass  # somebody wrote first, perhaps under the same id: look again
         return checkpoint_id
 
-    async def _is_newest_and_same(self, part: Part, header: Header, doc: Doc, entry: Entry) -> bool:
-        """Whether a save is the repetition of the last one."""
-        view = await self._log.with_doc(part, await self._log.view(part))
-        newest = view.head is not None and view.head.position == header.position
-        return newest and view.doc == doc and dict(header.metadata) == dict(entry.metadata)
+    async def _save_named(self, part: Part, checkpoint_id: str, doc: Doc, entry: Entry) -> bool:
+        """Append under an id that is new, or in place of the state that has it; False if the log went on meanwhile."""
+        view = await self._log.to_write_from(part)
+        found = await self._log.find(part, checkpoint_id, view)
+        if found and _is_repeated(view, found[1], doc, entry):
+            return True
+        old = Ranges.of([found[1].position]) if found else None
+        try:
+            header = await self._log.append_after(part, view, doc, entry, gone=old)
+        except ConflictError:
+            return False
+        if old:
+            await finish_removal(self._log, part, old, header)
+        return True
 
     async def load(self, thread_id: str, checkpoint_id: str | None = None) -> AgentState | None:
         """Return the named state, or the newest one; None if there is none."""
@@ -118,9 +123,7 @@ class DurableCheckpointer(BaseCheckpointer):
         ttl = self._log.ttl_seconds
         if ttl is None or view.tail is None or self.storage.clock() - view.tail.at < _TOUCH_AFTER * ttl:
             return
-        await self.storage.commit(
-            [Put(self._log.key(part, "touch"), {"v": 1, "kind": "touch"}, expires_at=self._log.expiry())]
-        )
+        await self._log.touch(part)
 
     async def list_checkpoints(self, thread_id: str, limit: int = 10) -> list[str]:
         """Return checkpoint ids, newest first."""
@@ -187,22 +190,28 @@ class DurableCheckpointer(BaseCheckpointer):
     async def _hits(self, query: Query, limit: int) -> AsyncIterator[tuple[Hit, View]]:
         """Hits with a fresh view of their thread, page after page; the caller stops when it has enough."""
         await self._log.ready()
-        views: dict[Part, View] = {}
+        views: dict[Part, View | CorruptRecordError] = {}
         offset, page = 0, max(2 * limit, 20)
         while limit:
             hits = await self.storage.search(replace(query, offset=offset, limit=page))
             parts = {hit.record.key.part for hit in hits} - views.keys()
             views |= await self._views(sorted(parts))
             for hit in hits:
-                yield hit, views[hit.record.key.part]
+                yield hit, _readable(views[hit.record.key.part])
             if len(hits) < page:
                 return
             offset += page
 
-    async def _views(self, parts: list[Part]) -> dict[Part, View]:
-        """The last records of several threads, in one round trip."""
+    async def _views(self, parts: list[Part]) -> dict[Part, View | CorruptRecordError]:
+        """What several threads end in, in one round trip; a damaged one does not stand in the way of the others."""
         tails = await self.storage.scan([self._log.back(part, limit=1) for part in parts])
-        return {part: self._log.seen(part, tail[0] if tail else None) for part, tail in zip(parts, tails, strict=True)}
+        return {part: self._seen_or_damaged(part, tail) for part, tail in zip(parts, tails, strict=True)}
+
+    def _seen_or_damaged(self, part: Part, tail: list[Record]) -> View | CorruptRecordError:
+        try:
+            return self._log.seen(part, tail[0] if tail else None)
+        except CorruptRecordError as error:
+            return error
 
     async def get_metadata(self, thread_id: str, checkpoint_id: str | None = None) -> dict[str, Any] | None:
         """checkpoint_id, created_at, updated_at and metadata of a checkpoint; None if there is none."""
@@ -217,25 +226,37 @@ class DurableCheckpointer(BaseCheckpointer):
         """The newest live records of several threads, in one round trip."""
         alive = [(part, view.head.position) for part, view in views.items() if view.head]
         records = await self.storage.get([self._log.key(part, log_sort(position)) for part, position in alive])
-        return {part: (record, header_of(record)) for (part, _), record in zip(alive, records, strict=True) if record}
+        live = (self._log.live_state(record, views[part]) for (part, _), record in zip(alive, records, strict=True))
+        return {part: head for (part, _), head in zip(alive, live, strict=True) if head}
 
     async def vacuum(self, older_than_days: float = 30) -> int:
         """Remove checkpoints older than that; an idle thread goes whole, an unfinished one stays.
 
         Also finishes what a killed delete left and removes what has expired. Returns how many checkpoints went.
         """
-        if isinstance(older_than_days, bool) or not isinstance(older_than_days, int | float) or older_than_days < 0:
+        if (
+            isinstance(older_than_days, bool)
+            or not isinstance(older_than_days, int | float)
+            or not older_than_days >= 0
+        ):
             raise InputError(f"older_than_days must be a number of at least 0, not {older_than_days!r}")
         cutoff = self.storage.clock() - older_than_days * 86_400
         removed = 0
+        damaged: list[CorruptRecordError] = []
         async for part, _ in self._threads(alive=False):
-            view = await sweep(self._log, part)
-            if view.head is not None:
-                removed += await self._vacuum_thread(part, view, cutoff)
+            try:
+                removed += await self._vacuum_thread(part, cutoff)
+            except CorruptRecordError as error:  # reported once the others are done
+                damaged.append(error)
         await self.storage.purge()
+        if damaged:
+            raise damaged[0]
         return removed
 
-    async def _vacuum_thread(self, part: Part, view: View, cutoff: float) -> int:
+    async def _vacuum_thread(self, part: Part, cutoff: float) -> int:
+        view = await sweep(self._log, part)
+        if view.head is None:
+            return 0
         old = _Old()
         before: int | None = None
         while True:
@@ -260,6 +281,8 @@ class DurableCheckpointer(BaseCheckpointer):
 
     async def list_threads(self, limit: int = 100, pattern: str = "*") -> list[str]:
         """Thread ids that match a pattern in which `*` stands for anything."""
+        if not isinstance(pattern, str):
+            raise InputError(f"a pattern of thread ids must be a string, not {type(pattern).__name__}")
         matcher = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
         found: list[str] = []
         if _limit(limit):
@@ -274,7 +297,7 @@ class DurableCheckpointer(BaseCheckpointer):
         views: dict[Part, View] = {}
         if _limit(limit):
             async for part, view in self._threads():
-                views[part] = view
+                views[part] = _readable(view)
                 if len(views) == limit:
                     break
         heads = await self._heads(views)
@@ -282,15 +305,15 @@ class DurableCheckpointer(BaseCheckpointer):
 
     async def _threads(
         self, *, alive: bool = True, matcher: re.Pattern[str] | None = None
-    ) -> AsyncIterator[tuple[Part, View]]:
-        """All threads, or those that have a checkpoint, with what their logs end in; two round trips a page."""
+    ) -> AsyncIterator[tuple[Part, View | CorruptRecordError]]:
+        """All threads, or those that have a checkpoint (or had, and are damaged), with what their logs end in; two round trips a page."""
         await self._log.ready()
         cursor: str | None = None
         while True:
             page = await self.storage.parts(self._log.space.name, cursor=cursor, limit=_PAGE)
             parts = [part for part in page.parts if matcher is None or matcher.fullmatch(part[0])]
             for part, view in (await self._views(parts)).items() if parts else ():
-                if view.head is not None or not alive:
+                if isinstance(view, CorruptRecordError) or view.head is not None or not alive:
                     yield part, view
             cursor = page.cursor
             if cursor is None:
@@ -335,6 +358,28 @@ def _doc(state: AgentState) -> Doc:
 
 def _state(doc: Doc) -> AgentState:
     return codec.join(doc.small, doc.long)
+
+
+def _is_repeated(view: View, header: Header, doc: Doc, entry: Entry) -> bool:
+    """Whether a save says again what the newest state is."""
+    newest = view.head is not None and view.head.position == header.position
+    return newest and view.doc is not None and _same(view.doc, doc) and _same_json(header.metadata, entry.metadata)
+
+
+def _readable(view: View | CorruptRecordError) -> View:
+    if isinstance(view, CorruptRecordError):
+        raise view
+    return view
+
+
+def _same(one: Doc, other: Doc) -> bool:
+    """Whether two states are the same; one that was read has no long fields that are empty."""
+    long = ({name: items for name, items in doc.long.items() if items} for doc in (one, other))
+    return _same_json(one.small, other.small) and next(long) == next(long)
+
+
+def _same_json(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return encode_json(one) == encode_json(other)
 
 
 def _checked(metadata: dict[str, Any] | None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ repeats the lists of the one before it, longer by a few items, is stored as thos
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 from locus._ids import check_name, encode_name
@@ -64,15 +64,28 @@ class CheckpointSaver:
     ) -> None:
         """Persist a checkpoint as the newest of its thread and namespace."""
         part = _part(thread_id, checkpoint_ns)
-        encode_json(checkpoint_data)  # refuses what is not JSON before anything is asked of the storage
-        metadata = metadata or {}
-        found = await self._log.load_named(part, check_name(checkpoint_id, "checkpoint_id"))
-        if found is not None:
-            _check_retry(part, _shape(*found), checkpoint_data, metadata, parent_checkpoint_id)
-            return
-        stored = {"m": metadata, "parent": parent_checkpoint_id}
-        entry = Entry(checkpoint_id, stored, tags=metadata_tags(metadata), parent_id=parent_checkpoint_id)
-        await self._log.append(part, _split(checkpoint_data), entry)
+        check_name(checkpoint_id, "checkpoint_id")
+        if parent_checkpoint_id is not None:
+            check_name(parent_checkpoint_id, "parent_checkpoint_id")
+        data = _json(checkpoint_data, "checkpoint_data")
+        stored = {"m": _json(metadata or {}, "metadata"), "parent": parent_checkpoint_id}
+        entry = Entry(checkpoint_id, stored, tags=metadata_tags(stored["m"]), parent_id=parent_checkpoint_id)
+        while not await self._put(part, checkpoint_id, data, entry):
+            pass  # somebody wrote first, perhaps under the same id: look again
+
+    async def _put(self, part: Part, checkpoint_id: str, data: dict[str, Any], entry: Entry) -> bool:
+        """Append a checkpoint, or find that it is there; False if the log went on meanwhile."""
+        view = await self._log.to_write_from(part)
+        found = await self._log.find(part, checkpoint_id, view)
+        doc = await self._log.load_state(part, *found) if found else None
+        if found and doc:
+            _check_retry(part, _shape(found[1], doc), data, entry)
+            return True
+        try:
+            await self._log.append_after(part, view, _split(data), entry)
+        except ConflictError:
+            return False
+        return True
 
     async def get(
         self, *, thread_id: str, checkpoint_id: str | None = None, checkpoint_ns: str = "default"
@@ -182,8 +195,8 @@ class _JsonCodec:
     def load_items(self, field: str, items: list[Any]) -> Sequence[Any]:
         return [_text(item) for item in items]
 
-    def text_of(self, field: str, items: Sequence[Any]) -> str:
-        return "\n".join(text for item in items for text in _strings(json.loads(item)))
+    def text_of_all(self, long: Mapping[str, Sequence[Any]]) -> str:
+        return "\n".join(text for items in long.values() for item in items for text in _strings(json.loads(item)))
 
 
 def _text(value: Any) -> str:
@@ -229,10 +242,16 @@ def _join(doc: Doc) -> dict[str, Any]:
     return data
 
 
-def _check_retry(
-    part: Part, have: dict[str, Any], data: dict[str, Any], metadata: dict[str, Any], parent: str | None
-) -> None:
-    if have["checkpoint"] != data or have["metadata"] != metadata or have["parent_checkpoint_id"] != parent:
+def _json(value: dict[str, Any], what: str) -> dict[str, Any]:
+    """The value as it will be read, or a refusal before anything is asked of the storage."""
+    if not isinstance(value, dict):
+        raise InputError(f"{what} must be a dict, not {type(value).__name__}")
+    return json.loads(encode_json(value))  # type: ignore[no-any-return]  # JSON
+
+
+def _check_retry(part: Part, have: dict[str, Any], data: dict[str, Any], entry: Entry) -> None:
+    had = {"m": have["metadata"], "parent": have["parent_checkpoint_id"]}
+    if have["checkpoint"] != data or had != entry.metadata:
         raise ConflictError(
             f"checkpoint {have['checkpoint_id']!r} of thread {part[0]!r} exists with another content; "
             "a checkpoint is never rewritten: put the new one under a new id"

@@ -65,7 +65,7 @@ async def copy_log(log: Log, source: Part, dest: Part) -> bool:
 async def _copy_states(copy: _Copy, source: Part, view: View) -> None:
     low = 1
     while low <= view.position:
-        [records] = await copy.log.storage.scan([copy.log.span(source, low, view.position, limit=_BATCH)])
+        [records] = await copy.log.storage.scan([copy.log.span(source, low, view.position, limit=_BATCH, whole=True)])
         ops: list[Op] = []
         for record in records:
             live = copy.log.live_state(record, view)
@@ -84,7 +84,7 @@ async def _copied(copy: _Copy, source: Part, record: Record, header: Header) -> 
     chain = header.chain
     if chain is None:
         return None
-    small, long = record.body["small"], dict(long_of(record.body))
+    small, long = record.body["small"], long_of(record.body)
     prev = header.prev
     if prev and prev[0] in copy.moved:
         prev = (copy.moved[prev[0]], prev[1])

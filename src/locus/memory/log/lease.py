@@ -1,8 +1,9 @@
 """A lease on a thread: one run at a time, and the rest wait, are told, or take over from the dead.
 
 There is no shared clock. A lease is taken over when it has not changed for its whole length on the taker's own clock,
-or at once when its holder is a process of this machine that is no more. It is renewed from a thread of its own, so that
-a blocking tool does not stop it. The record is kept after release: a revision must never come back.
+or at once when its holder is a process of this machine that is no more, or a run of this process that has ended (its
+last word was lost in an outage). It is renewed from a thread of its own, so that a blocking tool does not stop it. The
+record is kept after release: a revision must never come back.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 
 from locus import _sync
 from locus._clock import elapsed_seconds
+from locus._ids import new_token
 from locus.errors import ConflictError, LocusError, ThreadBusyError
 from locus.memory.log.doc import Part
 from locus.memory.log.log import Log
@@ -32,6 +34,9 @@ LEASE_SECONDS = 30.0
 Seen = dict[Part, tuple[str, float]]
 """Leases of others: the revision last seen, and since when, on this process's own clock."""
 
+_in_use: set[str] = set()
+"""Holders of this process that have a lease, or are about to: what is not here has ended, whatever the record says."""
+
 
 @dataclass(slots=True)
 class Lease:
@@ -44,6 +49,7 @@ class Lease:
     valid_until: float
     renewals: int = 0
     lost: bool = False
+    returned: bool = False
     guard: threading.Lock = field(default_factory=threading.Lock)
     clock: Callable[[], float] = elapsed_seconds
 
@@ -58,18 +64,31 @@ class Lease:
     def renew(self) -> None:
         """Prolong the lease (blocking; for the keeper's thread)."""
         with self.guard:
-            if self.lost:
-                return
-            began = self.clock()
-            put = _put(self.log, self.part, self.holder, self.renewals + 1, self.rev)
             try:
-                [rev] = _sync.run(self.log.storage.commit([put]), blocking=self.log.storage.blocking)
-            except ConflictError:
-                self.lost = True
+                # A refusal may be the echo of an earlier renewal whose answer was lost. That one does not count: others
+                # have measured from the moment it was made, which is not known here.
+                if not (self.lost or self._renewed() or (self._still_ours() and self._renewed())):
+                    self.lost = True
             except LocusError:
                 return  # not heard of: it stays valid until its time is over, and is tried again before that
-            else:
-                self.rev, self.renewals, self.valid_until = str(rev), self.renewals + 1, began + LEASE_SECONDS
+
+    def _renewed(self) -> bool:
+        began = self.clock()
+        put = _put(self.log, self.part, self.holder, self.renewals + 1, self.rev)
+        try:
+            [rev] = _sync.run(self.log.storage.commit([put]), blocking=self.log.storage.blocking)
+        except ConflictError:
+            return False
+        self.rev, self.renewals, self.valid_until = str(rev), self.renewals + 1, began + LEASE_SECONDS
+        return True
+
+    def _still_ours(self) -> bool:
+        found = self.log.storage.get([self.log.key(self.part, LEASE)])
+        [record] = _sync.run(found, blocking=self.log.storage.blocking)
+        if record is None or record.body.get("holder") != self.holder:
+            return False
+        self.rev = record.rev
+        return True
 
 
 async def try_acquire(
@@ -81,29 +100,41 @@ async def try_acquire(
     if current is not None and taken and not _may_take_over(part, current, seen, began):
         return None
     put = _put(log, part, holder, 0, current.rev if current else None)
+    _in_use.add(holder)
     try:
         [rev] = await log.storage.commit([put])
-    except ConflictError:
-        return None
+    except BaseException as error:
+        _in_use.discard(holder)
+        if isinstance(error, ConflictError):
+            return None
+        raise
     seen.pop(part, None)
     return Lease(log, part, holder, str(rev), began + LEASE_SECONDS, clock=log.monotonic), taken
 
 
 async def give_back(lease: Lease) -> None:
-    """Release the lease; if it is no longer ours there is nothing to do."""
+    """Release the lease; if it is no longer ours, or was given back already, there is nothing to do."""
     keeper().drop(lease)
     lease.lost = True
-    for _ in range(3):
-        put = _put(lease.log, lease.part, None, lease.renewals, lease.rev)
-        try:
-            await lease.log.storage.commit([put])
-        except ConflictError:  # a renewal was under way
-            [record] = await lease.log.storage.get([lease.log.key(lease.part, LEASE)])
-            if record is None or record.body.get("holder") != lease.holder:
+    try:
+        for _ in range(3):
+            if lease.returned or await _try_to_release(lease):
+                lease.returned = True
                 return
+    finally:
+        _in_use.discard(lease.holder)
+
+
+async def _try_to_release(lease: Lease) -> bool:
+    put = _put(lease.log, lease.part, None, lease.renewals, lease.rev)
+    try:
+        await lease.log.storage.commit([put])
+    except ConflictError:  # a renewal was under way, or somebody took it over
+        [record] = await lease.log.storage.get([lease.log.key(lease.part, LEASE)])
+        if record is not None and record.body.get("holder") == lease.holder:
             lease.rev = record.rev
-        else:
-            return
+            return False
+    return True
 
 
 def keep(lease: Lease) -> None:
@@ -119,7 +150,8 @@ def _put(log: Log, part: Part, holder: str | None, renewals: int, rev: str | Non
 
 
 def _may_take_over(part: Part, current: Record, seen: Seen, now: float) -> bool:
-    if _is_dead(current.body.get("process")):
+    process = current.body.get("process")
+    if _is_dead(process) or (_is_ours(process) and current.body["holder"] not in _in_use):
         return True
     rev, since = seen.get(part, ("", now))
     if rev != current.rev:
@@ -130,17 +162,22 @@ def _may_take_over(part: Part, current: Record, seen: Seen, now: float) -> bool:
 
 @cache
 def _this_process(pid: int) -> dict[str, Any]:
-    """What tells this process from every other, on this machine and elsewhere; empty where that cannot be known."""
+    """What tells this process from every other, and on Linux lets others of this machine see whether it lives."""
+    known: dict[str, Any] = {"pid": pid, "instance": new_token()}
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return {"boot": boot, "namespace": os.readlink("/proc/self/ns/pid"), "pid": pid, "start": _start_time(pid)}
+        return known | {"boot": boot, "namespace": os.readlink("/proc/self/ns/pid"), "start": _start_time(pid)}
     except OSError:
-        return {"pid": pid}
+        return known
 
 
 def _start_time(pid: int) -> str:
     """The moment a process began, in clock ticks since boot: a pid may be used again, with this it may not."""
     return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19]
+
+
+def _is_ours(process: Any) -> bool:  # JSON from a record
+    return isinstance(process, dict) and process.get("instance") == _this_process(os.getpid())["instance"]
 
 
 def _is_dead(process: Any) -> bool:  # JSON from a record
@@ -171,7 +208,6 @@ class _Keeper:
         self._guard = threading.Lock()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
-        self._handling = False
 
     def add(self, lease: Lease) -> None:
         with self._guard:
@@ -199,11 +235,8 @@ class _Keeper:
 
     def _handle_sigterm(self) -> None:
         """Give leases back when the process is told to end, unless the program has its own way of ending."""
-        if self._handling or threading.current_thread() is not threading.main_thread():
-            return
-        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, self._on_sigterm)
-            self._handling = True
 
     def _on_sigterm(self, *_: object) -> None:
         worker = threading.Thread(target=self._release_all, name="locus-sigterm", daemon=True)
@@ -227,9 +260,11 @@ def keeper() -> _Keeper:
 
 
 def _forget_after_fork() -> None:
-    """A child holds none of its parent's leases."""
+    """A child holds none of its parent's leases, and may have the pid of an ancestor that is no more."""
     global _keeper
     _keeper = _Keeper()
+    _in_use.clear()
+    _this_process.cache_clear()
 
 
 if hasattr(os, "register_at_fork"):

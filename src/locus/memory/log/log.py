@@ -30,6 +30,7 @@ from locus.memory.log.record import (
     new_checkpoint_id,
 )
 from locus.memory.log.view import View, Views, same_state
+from locus.storage._json import check_keys
 from locus.storage.base import ABSENT, Key, Put, Query, Record, Scalar, Space, Span, Storage
 
 __all__ = ["STALE_AFTER", "Entry", "Log"]
@@ -40,6 +41,9 @@ _OVERHEAD = 220
 _CHAIN = 128
 """So many records are read as quickly as a snapshot."""
 _TRIES = 1000
+_MARGIN = 30.0
+"""Nothing is built on a log that ends within so many seconds."""
+_encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +93,17 @@ class Log:
         """The key of a record of a log."""
         return Key(self.space.name, part, sort)
 
-    def span(self, part: Part, low: int, high: int | None = None, *, limit: int | None = None) -> Span:
+    def span(
+        self, part: Part, low: int, high: int | None = None, *, limit: int | None = None, whole: bool = False
+    ) -> Span:
         """Positions `low` to `high`, both included, ascending."""
         end = LOG_END if high is None else log_sort(high + 1)
-        return Span(self.space.name, part, log_sort(low), end, limit=limit)
+        return Span(self.space.name, part, log_sort(low), end, limit=limit, whole=whole)
 
     def back(self, part: Part, before: int | None = None, *, limit: int) -> Span:
         """The newest records below `before`, newest first."""
         end = LOG_END if before is None else log_sort(before)
-        return Span(self.space.name, part, LOG_START, end, reverse=True, limit=limit)
+        return Span(self.space.name, part, LOG_START, end, reverse=True, limit=limit, whole=False)
 
     def expiry(self) -> float | None:
         """When what is written now expires."""
@@ -114,7 +120,8 @@ class Log:
         header = header_of(record) if record else None
         known = self._cache.get(part)
         same = known and header and same_state(known.head, header.head)
-        return self.note(part, View(header, known.doc if known and same else None, self.monotonic()))
+        doc = known.doc if known and same else None
+        return self.note(part, View(header, doc, self.monotonic(), record.expires_at if record else None))
 
     def note(self, part: Part, view: View) -> View:
         """Remember a view."""
@@ -128,9 +135,30 @@ class Log:
     async def view(self, part: Part) -> View:
         """What is known of the log, read if nothing is or if it is too old to write from."""
         known = self._cache.get(part)
-        if known and self.monotonic() - known.read_at < STALE_AFTER:
+        if known and self.monotonic() - known.read_at < STALE_AFTER and not self.expiring(known):
             return known
+        return await self.lasting(part, await self.fresh(part))
+
+    def expiring(self, view: View) -> bool:
+        """Whether the log may have expired by now, or may before a write reaches it."""
+        margin = min(_MARGIN, (self.ttl_seconds or 2 * _MARGIN) / 2)
+        return view.expires_at is not None and self.storage.clock() > view.expires_at - margin
+
+    async def lasting(self, part: Part, view: View) -> View:
+        """A view to write from: the end of a log that is about to expire is put off first, or it has come."""
+        if not self.expiring(view):
+            return view
+        await self.touch(part)
         return await self.fresh(part)
+
+    async def to_write_from(self, part: Part) -> View:
+        """A fresh view with the head's content."""
+        return await self.with_doc(part, await self.lasting(part, await self.fresh(part)))
+
+    async def touch(self, part: Part) -> None:
+        """Use the log: its end is put off, or it stays empty."""
+        put = Put(self.key(part, "touch"), {"v": 1, "kind": "touch"}, expires_at=self.expiry())
+        await self.storage.commit([put])
 
     async def with_doc(self, part: Part, view: View) -> View:
         """The same view with the head's content, or a newer one if the head was removed meanwhile."""
@@ -215,7 +243,7 @@ class Log:
             try:
                 return await self.append_after(part, view, doc, entry, gone=gone)
             except ConflictError:
-                view = await self.fresh(part)
+                view = await self.lasting(part, await self.fresh(part))
         raise ConflictError(f"{part!r} is being written by so many that no place could be had; try again")
 
     async def append_after(
@@ -233,7 +261,7 @@ class Log:
         if view.doc and view.doc.long.keys() - doc.long.keys():  # a field that is no more is an empty one
             doc = Doc(doc.small, {**dict.fromkeys(view.doc.long, ()), **doc.long})
         put, header = self.encode(part, view, doc, entry, gone=gone, hidden=hidden)
-        await self.write(part, [put, *more], View(header, doc, self.monotonic()))
+        await self.write(part, [put, *more], View(header, doc, self.monotonic(), put.expires_at))
         return header
 
     def mark(self, view: View, **changes: Any) -> Header:  # Any: fields of Header
@@ -247,7 +275,7 @@ class Log:
         """Append a mark right after the view's last record, or raise `ConflictError`."""
         put = Put(self.key(part, log_sort(mark.position)), mark.to_json(), ABSENT, expires_at=self.expiry())
         same = same_state(view.head, mark.head)
-        return await self.write(part, [put], View(mark, view.doc if same else None, self.monotonic()))
+        return await self.write(part, [put], View(mark, view.doc if same else None, self.monotonic(), put.expires_at))
 
     async def write(self, part: Part, ops: Sequence[Any], view: View) -> View:
         """Commit, and remember the view that holds from then on; forget it when the outcome is not known."""
@@ -267,8 +295,10 @@ class Log:
         checkpoint_id = entry.checkpoint_id or new_checkpoint_id(position, entry.token)
         base = view.doc if view.head and view.doc else None
         changes = {name: self._diff(name, base, items) for name, items in doc.long.items()}
-        text = "\n".join(filter(None, (self.codec.text_of(name, c.new_items) for name, c in changes.items())))
-        long, chain = self._content(position, checkpoint_id, view.head if base else None, base, doc, changes, now)
+        text = self.codec.text_of_all({name: change.new_items for name, change in changes.items()})
+        long, content, chain = self._content(
+            position, checkpoint_id, view.head if base else None, base, doc, changes, now
+        )
         all_gone = view.gone | gone if gone else view.gone
         header = Header(
             position=position,
@@ -285,7 +315,7 @@ class Log:
             metadata=entry.metadata,
             turn=entry.turn,
         )
-        return self.put_state(part, header, doc.small, long, text, entry.tags, entry.token), header
+        return self.put_state(part, header, doc.small, long, text, entry.tags, entry.token, content), header
 
     def put_state(
         self,
@@ -296,23 +326,27 @@ class Log:
         text: str,
         tags: Mapping[str, Scalar],
         token: str | None = None,
+        content: str | None = None,
     ) -> Put:
-        """The operation that creates a state record."""
+        """The operation that creates a state record; `content` is `long` as text, where that is known."""
         if id_position(header.checkpoint_id) != header.position:
             tags = {**tags, "id": header.checkpoint_id}
-        body = {**header.to_json(), "small": small, **long_json(long)}
+        head = {**header.to_json(), "small": small}
         return Put(
             self.key(part, log_sort(header.position)),
-            body,
+            {**head, **long_json(long)},
             ABSENT,
             token=token or new_token(),
             expires_at=self.expiry(),
             tags=tags,
             text=text or None,
+            body_json=_body_json(head, content) if content else "",
         )
 
     def _diff(self, name: str, base: Doc | None, items: tuple[Any, ...]) -> Change:
         old = base.long.get(name, ()) if base else ()
+        if old is items:  # a state shares with the one before it what did not change
+            return Change([(0, len(old))] if old else [])
         return diff(old, items, lambda item: self.content(name, item))
 
     def content(self, name: str, item: Any) -> str:
@@ -328,25 +362,30 @@ class Log:
         doc: Doc,
         changes: dict[str, Change],
         now: float,
-    ) -> tuple[dict[str, Any], Chain]:
-        """The long fields as stored, as a delta or, when the chain should be cut, whole."""
+    ) -> tuple[dict[str, Any], str, Chain]:
+        """The long fields as stored, also as text: as a delta or, when the chain should be cut, whole."""
         if head is not None and base is not None:
-            stored = {
-                name: change.to_json(partial(self.codec.dump_items, name), len(base.long.get(name, ())))
-                for name, change in changes.items()
-            }
-            long = {name: value for name, value in stored.items() if value is not None}
-            cost = len(json.dumps(long)) + _OVERHEAD
-            had = sum(map(len, base.long.values()))
+            long = self._delta(base, changes)
+            content = _encoded(long_json(long)) if long else "{}"
+            cost = len(content)
+            had, items = sum(map(len, base.long.values())), sum(map(len, doc.long.values()))
             new = sum(len(change.new_items) for change in changes.values())
-            items = sum(map(len, doc.long.values()))
-            size = int(head.size * (items - new) / had if had else 0) + cost - _OVERHEAD
-            chain = Chain(position, checkpoint_id, head.start, head.length + 1, head.weight + cost, size, head.born)
+            size = cost + (head.size if items - new == had else head.size * (items - new) // had)
+            weight = head.weight + cost + _OVERHEAD
+            chain = Chain(position, checkpoint_id, head.start, head.length + 1, weight, size, head.born)
             if not self._should_cut(chain, items, now):
-                return long, chain
+                return long, content, chain
         long = {name: {"+": self.codec.dump_items(name, items)} for name, items in doc.long.items() if items}
-        size = len(json.dumps(long)) + _OVERHEAD
-        return long, Chain(position, checkpoint_id, position, 0, size, size, now)
+        content = _encoded(long_json(long))
+        size = len(content)
+        return long, content, Chain(position, checkpoint_id, position, 0, size + _OVERHEAD, size, now)
+
+    def _delta(self, base: Doc, changes: dict[str, Change]) -> dict[str, Any]:
+        stored = {
+            name: change.to_json(partial(self.codec.dump_items, name), len(base.long.get(name, ())))
+            for name, change in changes.items()
+        }
+        return {name: value for name, value in stored.items() if value is not None}
 
     def _should_cut(self, chain: Chain, items: int, now: float) -> bool:
         """Whether reading the chain has become dearer than writing the state whole once.
@@ -359,9 +398,9 @@ class Log:
             return True
         return self.rebase_after is not None and now - chain.born > self.rebase_after
 
-    async def find(self, part: Part, checkpoint_id: str) -> tuple[Record, Header] | None:
-        """The live state with this id, or None."""
-        view = await self.fresh(part)
+    async def find(self, part: Part, checkpoint_id: str, view: View | None = None) -> tuple[Record, Header] | None:
+        """The live state with this id, or None; as of `view` if one is given."""
+        view = view or await self.fresh(part)
         if view.head is None:
             return None
         position = id_position(checkpoint_id)
@@ -406,3 +445,16 @@ class Log:
                 break
             before = int(records[-1].key.sort[1:])
         return found[:limit]
+
+
+def _body_json(head: dict[str, Any], content: str) -> str:
+    """A body as text without encoding its content twice; "" where the storage had better look at it itself."""
+    try:
+        check_keys(head)
+        text = _encoded(head)
+        body = f"{text[:-1]},{content[1:]}" if content != "{}" else text
+        if not body.isascii():
+            body.encode()
+    except (TypeError, ValueError):  # of ours, UnicodeEncodeError too
+        return ""
+    return body

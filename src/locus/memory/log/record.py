@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from locus.errors import CorruptRecordError, SetupError
@@ -59,6 +59,13 @@ class Ranges:
 
     def __or__(self, other: Ranges) -> Ranges:
         return Ranges((*self.spans, *other.spans)) if other.spans else self
+
+    def __sub__(self, other: Ranges) -> Ranges:
+        left = list(self.spans)
+        for low, high in other.spans:
+            cut = [((start, min(end, low - 1)), (max(start, high + 1), end)) for start, end in left]
+            left = [(start, end) for pair in cut for start, end in pair if start <= end]
+        return Ranges(left)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Ranges) and self.spans == other.spans
@@ -139,21 +146,6 @@ class Header:
         out |= {"turn": dict(self.turn)} if self.turn else {}
         return out
 
-    def stub(self, now: float) -> dict[str, Any]:
-        """What stays of a removed record: that its position is taken."""
-        return replace(
-            self,
-            kind="stub",
-            at=now,
-            gone=Ranges(),
-            head=None,
-            chain=None,
-            metadata={},
-            turn=None,
-            prev=None,
-            fence=None,
-        ).to_json()
-
 
 def header_of(record: Record) -> Header:
     """Read a log record's header; what cannot have been written is `CorruptRecordError`."""
@@ -200,16 +192,18 @@ def prev_of(body: Mapping[str, Any]) -> tuple[int, str] | None:
     return int(position), checkpoint_id
 
 
-def long_of(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The changes of a stored state by field: `+field` holds what was appended, `=field` all segments."""
-    for key, value in body.items():
-        if key[0] in "+=":
-            yield key[1:], {key[0]: value}
+def long_of(body: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The changes of a stored state by field: `+` holds what was appended, `=` all segments."""
+    return {name: {how: value} for how in "+=" for name, value in body.get(how, {}).items()}
 
 
 def long_json(changes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Changes by field as they are stored: flat, since a body is read far more often than written."""
-    return {f"{how}{name}": value for name, change in changes.items() for how, value in change.items()}
+    """Changes by field as they are stored: by what they do first, since a reader looks for appended items."""
+    stored: dict[str, dict[str, Any]] = {}
+    for name, change in changes.items():
+        for how, value in change.items():
+            stored.setdefault(how, {})[name] = value
+    return stored
 
 
 def _kind(value: object) -> Kind:

@@ -9,13 +9,14 @@ old view can take one again. A kill in between is finished by the next vacuum. D
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import replace
 
-from locus.errors import ConflictError
+from locus.errors import ConflictError, CorruptRecordError
 from locus.memory.log.delta import diff
 from locus.memory.log.doc import Part
 from locus.memory.log.log import STALE_AFTER, Log
-from locus.memory.log.record import Header, Ranges, header_of, log_sort, result_sort
+from locus.memory.log.record import Chain, Header, Ranges, header_of, log_sort, result_sort
 from locus.memory.log.view import View
 from locus.storage.base import Delete, Op, Put, Record, Span
 
@@ -30,13 +31,18 @@ _BATCH = 100
 async def remove(log: Log, part: Part, positions: Ranges | None) -> bool:
     """Remove these positions, or (None) all there is. False if the thread has no live state."""
     while True:
-        view = await log.fresh(part)
+        try:
+            view = await log.lasting(part, await log.fresh(part))
+        except CorruptRecordError:
+            if positions is not None:
+                raise
+            view = await _unreadable(log, part)
         if view.head is None:
             return False
         target = positions or Ranges([(1, view.position)])
         mark = log.mark(view, gone=view.gone | target, gone_at=log.storage.clock())
         if view.head.position in target:
-            newest = await _newest_without(log, part, view, target)
+            newest = await _newest_without(log, part, view, target) if positions else None
             mark = replace(mark, head=newest.chain if newest else None, turn=newest.turn if newest else None)
         try:
             await log.append_mark(part, view, mark)
@@ -46,6 +52,14 @@ async def remove(log: Log, part: Part, positions: Ranges | None) -> bool:
         return True
 
 
+async def _unreadable(log: Log, part: Part) -> View:
+    """A view of a thread that ends in a damaged record, good for nothing but removing all of it."""
+    [records] = await log.storage.scan([log.back(part, limit=1)])
+    last = max((int(record.key.sort[1:]) for record in records), default=0)
+    anything = Chain(last, "", last, 0, 0, 0, 0.0) if last else None
+    return View(Header(last, "mark", 0.0, anything), None, log.monotonic())
+
+
 async def finish_removal(log: Log, part: Part, target: Ranges, announced: Header) -> None:
     """Re-base what depends on announced positions, then stub them. May be done twice, by anybody.
 
@@ -53,8 +67,10 @@ async def finish_removal(log: Log, part: Part, target: Ranges, announced: Header
     """
     gone = announced.gone | target
     async for record in _records(log, part, gone.lowest, announced.position):
+        if int(record.key.sort[1:]) in gone:
+            continue
         header = header_of(record)
-        if header.kind == "state" and header.prev and header.prev[0] in gone and header.position not in gone:
+        if header.kind == "state" and header.prev and header.prev[0] in gone:
             await _rebase(log, part, record, header, gone)
     for low, high in target.spans:
         await _stub(log, part, low, high)
@@ -65,17 +81,21 @@ async def sweep(log: Log, part: Part) -> View:
     """Finish what a killed remover left, and drop what nobody can need any more."""
     view = await log.fresh(part)
     now = log.storage.clock()
-    if view.tail and view.gone and now - view.tail.gone_at > STALE_AFTER:
-        await finish_removal(log, part, view.gone, view.tail)
-        view = await log.fresh(part)
-        if view.tail and view.gone:
+    done = view.gone
+    if view.tail and done and now - view.tail.gone_at > STALE_AFTER:
+        await finish_removal(log, part, done, view.tail)
+        view = await log.lasting(part, await log.fresh(part))
+        if view.tail and view.gone:  # what others announced meanwhile stays announced
             try:
-                view = await log.append_mark(part, view, log.mark(view, gone=Ranges()))
+                view = await log.append_mark(part, view, log.mark(view, gone=view.gone - done))
             except ConflictError:
                 view = await log.fresh(part)
     if view.tail:
         await _drop(log, part, view, now)
-    return await log.fresh(part)
+        view = await log.fresh(part)
+    if view.tail is None:
+        await _drop_leavings(log, part, now)
+    return view
 
 
 async def _newest_without(log: Log, part: Part, view: View, target: Ranges) -> Header | None:
@@ -116,7 +136,7 @@ async def _rebase(log: Log, part: Part, record: Record, header: Header, gone: Ra
             name: diff(old.get(name, ()), items, lambda item, name=name: log.content(name, item)).new_items  # type: ignore[misc]
             for name, items in doc.long.items()
         }
-        text = "\n".join(filter(None, (log.codec.text_of(name, items) for name, items in fresh.items())))
+        text = log.codec.text_of_all(fresh)
         long = {name: {"+": log.codec.dump_items(name, items)} for name, items in doc.long.items() if items}
         chain = replace(
             header.chain, start=header.position, length=0, weight=header.chain.size, born=log.storage.clock()
@@ -169,7 +189,8 @@ async def _stub(log: Log, part: Part, low: int, high: int) -> None:
 
 
 def _stub_put(log: Log, record: Record) -> Put:
-    return Put(record.key, header_of(record).stub(log.storage.clock()), record.rev, expires_at=record.expires_at)
+    stub = Header(int(record.key.sort[1:]), "stub", log.storage.clock(), None)
+    return Put(record.key, stub.to_json(), record.rev, expires_at=record.expires_at)
 
 
 async def _write_stubs(log: Log, batch: list[Op]) -> None:
@@ -189,8 +210,9 @@ async def _settle(log: Log, part: Part, target: Ranges, announced: Header) -> No
     if record is None or record.body.get("kind") != "mark":
         return
     header = header_of(record)
-    left = Ranges.of(p for low, high in header.gone.spans for p in range(low, high + 1) if p not in target)
-    put = Put(record.key, replace(header, gone=left).to_json(), record.rev, expires_at=record.expires_at)
+    put = Put(
+        record.key, replace(header, gone=header.gone - target).to_json(), record.rev, expires_at=record.expires_at
+    )
     try:
         await log.storage.commit([put])
     except ConflictError:
@@ -211,3 +233,11 @@ async def _drop(log: Log, part: Part, view: View, now: float) -> None:
         except ConflictError:
             return
     log.forget(part)
+
+
+async def _drop_leavings(log: Log, part: Part, now: float) -> None:
+    """Delete what lies beside a log that is no more: the lease that its runs had, results, the note of its last use."""
+    [records] = await log.storage.scan([Span(log.space.name, part, bodies=False)])
+    if all(now - record.updated_at >= DROP_AFTER for record in records):
+        with suppress(ConflictError):  # somebody began the thread anew
+            await log.storage.commit([Delete(record.key, record.rev) for record in records])

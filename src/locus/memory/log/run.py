@@ -73,7 +73,7 @@ async def _acquired(log: Log, part: Part, holder: str, seen: Seen, current: Reco
 async def _fence(log: Log, part: Part, holder: str) -> View:
     """Append the mark that refuses the old holder's next append; its position is the fencing number."""
     while True:
-        view = await log.fresh(part)
+        view = await log.lasting(part, await log.fresh(part))
         try:
             return await log.append_mark(part, view, log.mark(view, fence=holder))
         except ConflictError:
@@ -100,7 +100,7 @@ class LogRun:
     ) -> str:
         """Record the next state; see `ThreadRun.append`."""
         self.check()
-        if self._log.monotonic() - self._view.read_at > STALE_AFTER:
+        if self._log.monotonic() - self._view.read_at > STALE_AFTER or self._log.expiring(self._view):
             self._view = await self._stepped_over()
         over = turn.phase in ("done", "interrupted")
         tags = {**metadata_tags(metadata or {}), **({"turn": turn.turn_id} if over else {})}
@@ -113,7 +113,7 @@ class LogRun:
                 header = await self._log.append_after(self._part, self._view, doc, entry, more=used)
             except ConflictError:
                 self._view = await self._stepped_over()
-        self._view = View(header, doc, self._log.monotonic())
+        self._view = View(header, doc, self._log.monotonic(), self._log.expiry())
         self.state, self.turn = state, turn
         self._results = [] if turn.phase == "done" else self._results
         return header.checkpoint_id
@@ -121,7 +121,7 @@ class LogRun:
     async def _stepped_over(self) -> View:
         """A view past marks that leave our head alive; anything else means that the thread is no longer ours."""
         mine = self._view
-        view = await self._log.fresh(self._part)
+        view = await self._log.lasting(self._part, await self._log.fresh(self._part))
         same = same_state(view.head, mine.head) or view.head is mine.head is None
         [between] = await self._log.storage.scan([self._log.span(self._part, mine.position + 1, view.position)])
         fenced = any(header_of(record).fence not in (None, self._lease.holder) for record in between)
@@ -182,8 +182,7 @@ class LogRun:
 
     async def release(self) -> None:
         """Give the thread back."""
-        if not self._lease.lost:
-            await give_back(self._lease)
+        await give_back(self._lease)
 
 
 def turn_to_json(turn: Turn) -> dict[str, Any]:

@@ -20,7 +20,7 @@ async def newest_holder(log: Log, part: Part, view: View, record: Record, query:
     live = log.live_state(record, view)
     if live is None or view.head is None:
         return None
-    found = list(_found(log, dict(long_of(record.body)), set(words(query))))
+    found = list(_found(log, long_of(record.body), set(words(query))))
     view = await log.with_doc(part, view)
     if view.doc and view.head and _holds(view.doc, found):
         [newest] = await log.storage.scan([log.span(part, view.head.position, view.head.position)])
@@ -38,7 +38,7 @@ async def newest_holder(log: Log, part: Part, view: View, record: Record, query:
 def _found(log: Log, long: dict[str, Any], wanted: set[str]) -> Iterator[tuple[str, Any]]:
     """The new items of a record that have one of the words; all of them if none does (inflected forms)."""
     items = [(name, item) for name, stored in long.items() for item in log.codec.load_items(name, _new(stored))]
-    matching = [(name, item) for name, item in items if wanted & set(words(log.codec.text_of(name, [item])))]
+    matching = [(name, item) for name, item in items if wanted & set(words(log.codec.text_of_all({name: [item]})))]
     yield from matching or items
 
 

@@ -19,6 +19,8 @@ class View:
     tail: Header | None
     doc: Doc | None
     read_at: float
+    expires_at: float | None = None
+    """When the log ends, as far as is known; a later use may have put it off."""
 
     @property
     def head(self) -> Chain | None:
