@@ -135,7 +135,9 @@ def main(database: Path) -> None:
         print(f"   {name}: What do I like? {answer}")
 
     state = asyncio.run(inspected(database))
-    print(f"\n5. The saved state\n   agent {state.agent_id}, iteration {state.iteration}, tools {list(state.tool_history)}")
+    print(
+        f"\n5. The saved state\n   agent {state.agent_id}, iteration {state.iteration}, tools {list(state.tool_history)}"
+    )
     print(f"   confidence {state.confidence:.2f}, after {[round(value, 2) for value in state.confidence_history]}")
     for place, message in enumerate(state.messages):
         calls = "".join(f" calls {call.name}" for call in message.tool_calls)

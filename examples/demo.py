@@ -213,24 +213,31 @@ def check(
     at_end: AgentState,
 ) -> Iterator[tuple[str, bool]]:
     open_calls, bookings = unfinished(at_kill), ledger.bookings()
-    yield "The first process died of SIGKILL, with its call on record and no result.", (
-        first.returncode == -signal.SIGKILL and len(open_calls) == 1
+    yield (
+        "The first process died of SIGKILL, with its call on record and no result.",
+        (first.returncode == -signal.SIGKILL and len(open_calls) == 1),
     )
-    yield "Nothing was lost: the thread still begins with every message from before the kill.", (
-        at_end.messages[: len(at_kill.messages)] == at_kill.messages
+    yield (
+        "Nothing was lost: the thread still begins with every message from before the kill.",
+        (at_end.messages[: len(at_kill.messages)] == at_kill.messages),
     )
-    yield "Nothing was done twice: the ledger has one booking, under the key of the first attempt.", (
-        [booking["key"] for booking in bookings] == [call.idempotency_key for call in open_calls]
+    yield (
+        "Nothing was done twice: the ledger has one booking, under the key of the first attempt.",
+        ([booking["key"] for booking in bookings] == [call.idempotency_key for call in open_calls]),
     )
     results = [message for message in at_end.messages if message.role is Role.TOOL]
-    yield "The new process finished the turn, with the reference of that one booking.", (
-        second.returncode == 0
-        and not unfinished(at_end)
-        and len(results) == 1
-        and all(booking["reference"] in results[0].text for booking in bookings)
+    yield (
+        "The new process finished the turn, with the reference of that one booking.",
+        (
+            second.returncode == 0
+            and not unfinished(at_end)
+            and len(results) == 1
+            and all(booking["reference"] in results[0].text for booking in bookings)
+        ),
     )
-    yield "It knew what it was told before the kill.", (
-        at_end.messages[-2].text == AFTER and "Ada" in at_end.messages[-1].text
+    yield (
+        "It knew what it was told before the kill.",
+        (at_end.messages[-2].text == AFTER and "Ada" in at_end.messages[-1].text),
     )
     yield "A model provider accepts the history: every call in it has its one result.", is_valid(at_end.messages[:-1])
 
@@ -266,7 +273,9 @@ def show_checkpoints(directory: Path, killed_at: float) -> None:
                 f"  {entry['checkpoint_id']:<21} {clock:<12} {process:<8} {len(state.messages):>8}  "
                 f"{paint('dim', text if len(text) <= 60 else text[:57] + '...')}"
             )
-    print(paint("dim", "  The numbers in between are on disk too: the reply with its call, the mark of the taking over."))
+    print(
+        paint("dim", "  The numbers in between are on disk too: the reply with its call, the mark of the taking over.")
+    )
 
 
 def written(arguments: dict[str, Any], *, without: str = "") -> str:

@@ -101,6 +101,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("not run")
         for reason, count in sorted(lacking.items()):
             write(f"{reason} ({count} test{'s' if count > 1 else ''})")
+    reports = [*terminalreporter.stats.get("passed", []), *terminalreporter.stats.get("failed", [])]
+    campaigns = [text for report in reports for name, text in report.user_properties if name == "campaign"]
+    if campaigns:
+        terminalreporter.section("campaigns")
+        for text in sorted(campaigns):
+            write(text)
     ran = {outcome: _by_backend(terminalreporter.stats.get(outcome, [])) for outcome in ("passed", "failed")}
     names = [name for name in BACKENDS if any(count[name] for count in ran.values())]
     if names:

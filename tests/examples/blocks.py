@@ -1,10 +1,10 @@
 """The Python blocks of a Markdown file, and a program that runs them in order, as a reader would.
 
-    python blocks.py FILE.md
+    python blocks.py DIRECTORY FILE.md ...
 
-A block is left out when the line before it is `<!-- not run: reason -->`. Blocks may `await`, as in `python -m asyncio`;
-all blocks of a file share their names and one event loop. Where a line ends with `# -> text`, or a line is `# -> text`
-alone, the block must print that text, in the order of these comments.
+Each file's blocks run in a directory of their own below the given one. A block is left out when the line before it is
+`<!-- not run: reason -->`. Blocks may `await`, as in `python -m asyncio`; all blocks of a file share their names and one
+event loop. Where a line ends with `# -> text`, or is that alone, the block must print the text, in this order.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import inspect
 import io
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -51,7 +52,9 @@ def blocks(path: Path) -> Iterator[Block]:
 
 def compiled(block: Block, path: Path) -> CodeType:
     """The block with the line numbers of its file."""
-    return compile("\n" * (block.line - 1) + block.code, str(path), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    source = "\n" * (block.line - 1) + block.code
+    code: CodeType = compile(source, str(path), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    return code
 
 
 async def run(path: Path) -> None:
@@ -61,7 +64,7 @@ async def run(path: Path) -> None:
             continue
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
-            value = eval(compiled(block, path), names)  # noqa: S307  # the documents are ours
+            value = eval(compiled(block, path), names)
             if inspect.isawaitable(value):
                 await value
         rest = said.getvalue()
@@ -72,4 +75,9 @@ async def run(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(run(Path(sys.argv[1])))
+    for path in map(Path, sys.argv[2:]):
+        directory = Path(sys.argv[1], path.stem)
+        directory.mkdir()
+        os.chdir(directory)
+        asyncio.run(run(path))
+        sys.stdout.write(f"{path.name}\n")

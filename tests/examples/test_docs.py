@@ -7,9 +7,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from locus.agent import Agent
+from locus.errors import ConfigError
+from locus.models import MockModel
 from tests.examples.blocks import blocks, compiled
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -24,16 +28,16 @@ def run(arguments: list[str], directory: Path) -> subprocess.CompletedProcess[st
     return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=60)
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
-def test_the_code_of_a_document_runs_and_prints_what_is_beside_it(path: Path, tmp_path: Path) -> None:
-    answer = run([str(Path(__file__).with_name("blocks.py")), str(path)], tmp_path)
+def test_the_code_of_the_documents_runs_and_prints_what_is_beside_it(tmp_path: Path) -> None:
+    answer = run([str(Path(__file__).with_name("blocks.py")), str(tmp_path), *map(str, DOCUMENTS)], tmp_path)
     assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert answer.stdout.split() == [path.name for path in DOCUMENTS]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_code_that_is_not_run_is_at_least_python(path: Path) -> None:
     for block in blocks(path):
-        assert compiled(block, path), block
+        assert compiled(block, path).co_filename == str(path)
 
 
 def test_the_first_example_of_the_readme_is_a_program_of_twelve_lines(tmp_path: Path) -> None:
@@ -43,6 +47,14 @@ def test_the_first_example_of_the_readme_is_a_program_of_twelve_lines(tmp_path: 
     for _ in range(2):  # and it may be started again
         answer = run(["example.py"], tmp_path)
         assert (answer.returncode, answer.stdout, answer.stderr) == (0, "Your name is Ada.\n", "")
+
+
+@pytest.mark.parametrize(
+    "options", [{"checkpointer": "postgresql://host/db"}, {"model": "openai:some-model"}, {"memory_manager": object()}]
+)
+def test_what_is_not_there_yet_says_so(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        Agent(**{"model": MockModel(), **options})
 
 
 def anchors(path: Path) -> set[str]:

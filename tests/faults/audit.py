@@ -24,6 +24,7 @@ class Findings:
     lost_checkpoints: list[str] = field(default_factory=list)
     lost_answers: list[str] = field(default_factory=list)
     changed_results: list[str] = field(default_factory=list)
+    questions_off_record: list[str] = field(default_factory=list)
     effects_off_record: list[str] = field(default_factory=list)
     repeated_effects: list[str] = field(default_factory=list)
     refused_histories: list[str] = field(default_factory=list)
@@ -58,6 +59,7 @@ async def audit(desk: Desk, threads: Iterable[str], checkpointer: DurableCheckpo
     states = {thread: await checkpointer.load(thread) or AgentState() for thread in threads}
     await _checkpoints(found, desk, checkpointer)
     _answers(found, desk, states)
+    _questions(found, desk, states)
     _effects(found, desk, states)
     for thread, state in states.items():
         _history(found, thread, state)
@@ -93,6 +95,12 @@ def _answers(found: Findings, desk: Desk, states: dict[str, AgentState]) -> None
             one = done.get(told["call"])
             if one is None or (one.result, one.error) != (told["result"], told["error"]):
                 found.changed_results.append(f"{told} is now {one}")
+
+
+def _questions(found: Findings, desk: Desk, states: dict[str, AgentState]) -> None:
+    """The model was asked nothing that is not on record."""
+    said = {name_of(m) for state in states.values() for m in state.messages if m.role is Role.USER}
+    found.questions_off_record += sorted({one["turn"] for one in desk.asked.entries()} - said)
 
 
 def _effects(found: Findings, desk: Desk, states: dict[str, AgentState]) -> None:

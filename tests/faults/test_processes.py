@@ -30,9 +30,7 @@ def together(lives: LifeServer, place: Path, work: str, count: int, **args: Any)
 async def test_processes_that_wait_for_each_other_all_have_their_turns(
     kind: str, count: int, lives: LifeServer, tmp_path: Path
 ) -> None:
-    together(
-        lives, tmp_path, "take_turns", count, kind=kind, thread=THREAD, turns=TURNS, wait_seconds=60
-    )
+    together(lives, tmp_path, "take_turns", count, kind=kind, thread=THREAD, turns=TURNS, wait_seconds=60)
     desk = Desk(kind, tmp_path)
     found = await audit(desk, [THREAD])
     assert not found.wrong, found.wrong

@@ -122,7 +122,12 @@ class Campaign:
 
 @pytest.mark.parametrize("fault", [*SQLITE, *FILE], ids=str)
 async def test_a_disk_that_fails_at_any_call_of_a_turn_costs_no_more_than_that_turn_sent_again(
-    fault: Fault, require_tool: Callable[[str], str], lives: LifeServer, quick_disk: Path, certify: bool
+    fault: Fault,
+    require_tool: Callable[[str], str],
+    lives: LifeServer,
+    quick_disk: Path,
+    certify: bool,
+    record_property: Callable[[str, object], None],
 ) -> None:
     campaign = Campaign(fault, require_tool("strace"), lives, quick_disk)
     told: Counter[str | None] = Counter()
@@ -131,7 +136,8 @@ async def test_a_disk_that_fails_at_any_call_of_a_turn_costs_no_more_than_that_t
         if not happened:
             break
         told[error] += 1
-    print(f"\n{fault}: met at {told.total()} places; told: {dict(told)}")
+    errors = ", ".join(f"{name or 'nothing'} {count}" for name, count in told.items())
+    record_property("campaign", f"{fault}: met at {told.total()} places; the caller was told: {errors}")
     assert told.total() > 0
     assert set(told) - {None} <= CLEAR
     assert fault.how is KILL or set(told) & CLEAR

@@ -37,14 +37,21 @@ _inherited: list[_Keeper] = []
 def run_blocking(work: Coroutine[Any, Any, T]) -> T:
     """Run on this thread's own loop; inside a running loop, on a loop and thread made for the purpose.
 
-    The caller's context variables are seen. Ctrl-C cancels the work and sees it end, so that a thread is given back.
+    The caller's context variables are seen. Ctrl-C, and a signal handler that raises `SystemExit`, cancel the work and
+    see it end, so that a thread is given back.
     """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         if _mine.keeper is None:
             _mine.keeper = _Keeper()
-        return _mine.keeper.runner.run(work, context=contextvars.copy_context())
+        try:
+            return _mine.keeper.runner.run(work, context=contextvars.copy_context())
+        except SystemExit:
+            # Raised past the work, which still waits in the loop. Later, at exit, it could start no thread to end with.
+            keeper, _mine.keeper = _mine.keeper, None
+            keeper.runner.close()
+            raise
     return _on_own_thread(work)
 
 

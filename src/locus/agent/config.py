@@ -29,6 +29,7 @@ class AgentConfig(BaseModel):
     checkpointer: Any = None
     """A `BaseCheckpointer`, or a URL such as `sqlite:///threads.db`."""
     memory_manager: Any = None
+    """What joins a turn before the model is asked and after it is over: see `locus.agent.memory.SessionMemory`."""
     conversation_manager: Any = None
     hooks: tuple[Any, ...] = ()
 

@@ -45,7 +45,7 @@ class Kit:
             raise ConfigError(f"terminal_tools names {unknown[0]!r}, which is not among the tools: {', '.join(tools)}")
         if config.confidence_target is not None and not config.reflexion:
             raise ConfigError("confidence_target needs reflexion=True: confidence does not move without it")
-        return cls(config, model, tools, Hooks(config.hooks), config.conversation_manager, NoMemory())
+        return cls(config, model, tools, Hooks(config.hooks), config.conversation_manager, _memory(config))
 
     @property
     def schemas(self) -> list[ToolSchema] | None:
@@ -80,3 +80,15 @@ class Kit:
         schema = self.config.output_schema
         parts = (prompt, recalled, "" if schema is None else instructions(schema))
         return "\n\n".join(part for part in parts if part)
+
+
+def _memory(config: AgentConfig) -> SessionMemory:
+    manager = config.memory_manager
+    if manager is None:
+        return NoMemory()
+    if not isinstance(manager, SessionMemory):
+        raise ConfigError(
+            f"memory_manager must have the methods of SessionMemory, `prepare` and `finish`; {type(manager).__name__} "
+            "has not"
+        )
+    return manager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from locus.core.messages import Message
 from locus.core.state import AgentState
@@ -11,6 +11,7 @@ from locus.core.state import AgentState
 __all__ = ["NoMemory", "SessionMemory"]
 
 
+@runtime_checkable
 class SessionMemory(Protocol):
     """The two moments. Neither may fail a turn: an implementation degrades and reports."""
 

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from locus.memory.checkpointer import BaseCheckpointer, CheckpointerCapabilities
 from locus.memory.durable import DurableCheckpointer
+from locus.memory.saver import CheckpointSaver
 
 if TYPE_CHECKING:
     from locus.memory.sync import SyncCheckpointer
 
 __all__ = [
     "BaseCheckpointer",
+    "CheckpointSaver",
     "CheckpointerCapabilities",
     "DurableCheckpointer",
     "get_checkpointer",

@@ -15,7 +15,7 @@ from locus.memory.checkpointer import BaseCheckpointer, CheckpointerCapabilities
 from locus.memory.log.copying import copy_log
 from locus.memory.log.doc import Doc, Part
 from locus.memory.log.lease import Seen
-from locus.memory.log.log import Entry, Log
+from locus.memory.log.log import Entry, Log, check_limit
 from locus.memory.log.record import Header, Ranges, log_sort
 from locus.memory.log.removal import finish_removal, remove, sweep
 from locus.memory.log.run import LogRun, begin
@@ -133,7 +133,7 @@ class DurableCheckpointer(BaseCheckpointer):
         """Checkpoints newest first, without loading a state: ids, parents, times and metadata."""
         part = _part(thread_id)
         view = await self._log.fresh(part)
-        found = await self._log.states(part, view, _limit(limit))
+        found = await self._log.states(part, view, check_limit(limit))
         return [
             {**_info(record, header), "parent_checkpoint_id": header.parent_id, "thread_id": thread_id}
             for record, header in found
@@ -164,7 +164,9 @@ class DurableCheckpointer(BaseCheckpointer):
         if not isinstance(query, str):
             raise InputError(f"a search query must be a string, not {type(query).__name__}")
         found: list[dict[str, Any]] = []
-        async for hit, view in self._hits(Query(self._log.space.name, text=query, one_per_part=True), _limit(limit)):
+        async for hit, view in self._hits(
+            Query(self._log.space.name, text=query, one_per_part=True), check_limit(limit)
+        ):
             header = await newest_holder(self._log, hit.record.key.part, view, hit.record, query)
             if header is not None:
                 found.append({**_info(hit.record, header), "thread_id": hit.record.key.part[0], "score": hit.score})
@@ -178,7 +180,7 @@ class DurableCheckpointer(BaseCheckpointer):
         """Threads whose newest checkpoint has this metadata; with `history`, every checkpoint that has it."""
         query = Query(self._log.space.name, where=metadata_where(key, value), one_per_part=not history)
         found: list[dict[str, Any]] = []
-        async for hit, view in self._hits(query, _limit(limit)):
+        async for hit, view in self._hits(query, check_limit(limit)):
             live = self._log.live_state(hit.record, view)
             newest = live and view.head and live[1].position == view.head.position
             if live and (newest or (history and live[1].listed)):
@@ -285,7 +287,7 @@ class DurableCheckpointer(BaseCheckpointer):
             raise InputError(f"a pattern of thread ids must be a string, not {type(pattern).__name__}")
         matcher = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
         found: list[str] = []
-        if _limit(limit):
+        if check_limit(limit):
             async for part, _ in self._threads(matcher=matcher):
                 found.append(part[0])
                 if len(found) == limit:
@@ -295,7 +297,7 @@ class DurableCheckpointer(BaseCheckpointer):
     async def list_with_metadata(self, limit: int = 100) -> list[dict[str, Any]]:
         """Each thread's newest checkpoint with its metadata, without loading a state."""
         views: dict[Part, View] = {}
-        if _limit(limit):
+        if check_limit(limit):
             async for part, view in self._threads():
                 views[part] = _readable(view)
                 if len(views) == limit:
@@ -342,12 +344,6 @@ class _Old:
 
 def _part(thread_id: str) -> Part:
     return (check_name(thread_id, "thread_id"),)
-
-
-def _limit(limit: int) -> int:
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
-        raise InputError(f"limit must be a whole number of at least 0, not {limit!r}")
-    return limit
 
 
 def _doc(state: AgentState) -> Doc:

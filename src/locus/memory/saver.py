@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 from locus._ids import check_name, encode_name
-from locus.errors import ConfigError, ConflictError, InputError
+from locus.errors import ConfigError, ConflictError, CorruptRecordError, InputError
 from locus.memory.log.doc import Doc, Part
-from locus.memory.log.log import Entry, Log
+from locus.memory.log.log import Entry, Log, check_limit
 from locus.memory.log.record import Header
 from locus.memory.log.removal import remove
 from locus.memory.log.tags import metadata_tags
@@ -68,8 +68,9 @@ class CheckpointSaver:
         if parent_checkpoint_id is not None:
             check_name(parent_checkpoint_id, "parent_checkpoint_id")
         data = _json(checkpoint_data, "checkpoint_data")
-        stored = {"m": _json(metadata or {}, "metadata"), "parent": parent_checkpoint_id}
-        entry = Entry(checkpoint_id, stored, tags=metadata_tags(stored["m"]), parent_id=parent_checkpoint_id)
+        metadata = _json({} if metadata is None else metadata, "metadata")
+        stored = {"m": metadata, "parent": parent_checkpoint_id}
+        entry = Entry(checkpoint_id, stored, tags=metadata_tags(metadata), parent_id=parent_checkpoint_id)
         while not await self._put(part, checkpoint_id, data, entry):
             pass  # somebody wrote first, perhaps under the same id: look again
 
@@ -110,7 +111,7 @@ class CheckpointSaver:
             if bound is None:
                 return []
             position = bound[1].position
-        found = (await self._log.states(part, view, limit, before=position))[::-1]
+        found = (await self._log.states(part, view, check_limit(limit), before=position))[::-1]
         docs = await self._log.load_states(part, found)
         return [_shape(header, doc) for (_, header), doc in zip(found, docs, strict=True) if doc][::-1]
 
@@ -258,11 +259,18 @@ def _check_retry(part: Part, have: dict[str, Any], data: dict[str, Any], entry: 
         )
 
 
+def _joined(header: Header, doc: Doc) -> dict[str, Any]:
+    try:
+        return _join(doc)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CorruptRecordError(f"checkpoint {header.checkpoint_id!r} is damaged: {error!r}") from error
+
+
 def _shape(header: Header, doc: Doc) -> dict[str, Any]:
     return {
         "checkpoint_id": header.checkpoint_id,
         "parent_checkpoint_id": header.metadata.get("parent"),
-        "checkpoint": _join(doc),
+        "checkpoint": _joined(header, doc),
         "metadata": dict(header.metadata.get("m", {})),
         "created_at": header.at,
     }

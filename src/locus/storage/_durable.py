@@ -17,12 +17,24 @@ try:
 except ImportError as missing:  # pragma: no cover  # Windows
     raise SetupError("file storage needs the file locks of Linux or macOS; use sqlite:/// here") from missing
 
-__all__ = ["TEMPORARY", "discard", "locked", "publish", "read_file", "sync_directory", "temporary", "translated"]
+__all__ = [
+    "TEMPORARY",
+    "discard",
+    "locked",
+    "make_directories",
+    "publish",
+    "read_file",
+    "sweep",
+    "sync_directory",
+    "temporary",
+    "translated",
+]
 
 TEMPORARY = "+tmp-"
 """How the names of unfinished files begin. No encoded name or sort holds a `+`."""
 
 _LOCK = "+lock"
+_LEFT_BEHIND = 3600.0  # seconds after which a temporary file has no writer any more
 _PATIENCE = 30.0
 _FULL_SYNC = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone stops at the drive's cache
 
@@ -112,6 +124,29 @@ def sync_directory(path: str) -> int:
         return os.fstat(fd).st_ino
     finally:
         os.close(fd)
+
+
+def make_directories(path: str) -> None:
+    """Make a directory and those above it, each on the disk before what is in it."""
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(path) or "."
+    make_directories(parent)
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
+    sync_directory(parent)
+
+
+def sweep(directory: str) -> None:
+    """Remove what killed writers left behind."""
+    oldest = time.time() - _LEFT_BEHIND
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name.startswith(TEMPORARY) and entry.stat().st_mtime < oldest:
+                os.unlink(entry.path)
 
 
 @contextlib.contextmanager

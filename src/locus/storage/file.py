@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +27,7 @@ from locus._ids import new_token
 from locus.errors import CorruptRecordError, InputError, SetupError
 from locus.storage import _durable, _fallback
 from locus.storage._conditions import to_be_done
-from locus.storage._durable import TEMPORARY, locked, publish, read_file, temporary, translated
+from locus.storage._durable import locked, publish, read_file, temporary, translated
 from locus.storage._files import META, PartMeta, decode_directory, decode_records, encode_directory, encode_record
 from locus.storage.base import (
     BlockingStorage,
@@ -50,7 +49,6 @@ __all__ = ["FileStorage"]
 
 FORMAT = 1
 _FORMAT_FILE = "locus.json"
-_LEFT_BEHIND = 3600.0  # seconds after which a temporary file has no writer any more
 _BATCH = 256
 _REMEMBERED = 10_000
 
@@ -119,12 +117,12 @@ class FileStorage(BlockingStorage):
 
     def do_setup(self, spaces: Sequence[Space]) -> None:
         with translated(self.base_dir):
-            _make_directories(str(self.base_dir))
+            _durable.make_directories(str(self.base_dir))
             self._check_format(create=True)
             for space in spaces:
-                _make_directories(f"{self.base_dir}/{space.name}")
+                _durable.make_directories(f"{self.base_dir}/{space.name}")
             _durable.sync_directory(str(self.base_dir))  # another process may have made them a moment ago
-            _sweep(str(self.base_dir))
+            _durable.sweep(str(self.base_dir))
 
     def do_verify(self) -> list[str]:
         with translated(self.base_dir):
@@ -178,7 +176,7 @@ class FileStorage(BlockingStorage):
             for space in _directories(str(self.base_dir)):
                 for name in _directories(f"{self.base_dir}/{space}"):
                     directory = f"{self.base_dir}/{space}/{name}"
-                    _sweep(directory)
+                    _durable.sweep(directory)
                     gone += self._purge_part(space, directory)
             return gone
 
@@ -486,30 +484,7 @@ def _make_part(directory: str) -> None:
     except FileExistsError:
         return
     except FileNotFoundError:  # somebody removed the space behind our back
-        _make_directories(directory)
-
-
-def _make_directories(path: str) -> None:
-    """Make a directory and those above it, each on the disk before what is in it."""
-    if os.path.isdir(path):
-        return
-    parent = os.path.dirname(path) or "."
-    _make_directories(parent)
-    try:
-        os.mkdir(path)
-    except FileExistsError:
-        if not os.path.isdir(path):
-            raise
-    _durable.sync_directory(parent)
-
-
-def _sweep(directory: str) -> None:
-    """Remove what killed writers left behind."""
-    oldest = time.time() - _LEFT_BEHIND
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            if entry.name.startswith(TEMPORARY) and entry.stat().st_mtime < oldest:
-                os.unlink(entry.path)
+        _durable.make_directories(directory)
 
 
 def _size(path: str) -> int:

@@ -45,8 +45,11 @@ class Clerk:
     """Works off a prompt such as `name: pay book; charge`: two replies with tool calls, then the answer.
 
     It goes by the messages alone, so it does the same however often a turn is interrupted, and it refuses, as a
-    provider would, a history that is not whole.
+    provider would, a history that is not whole. What it was asked it notes, as a provider would in its bill.
     """
+
+    def __init__(self, asked: Ledger | None = None, *, pause: float = 0) -> None:
+        self._asked, self._pause = asked, pause
 
     async def complete(
         self, messages: Sequence[Message], tools: Sequence[ToolSchema] | None = None, **options: Any
@@ -54,6 +57,9 @@ class Clerk:
         check_history(messages)
         start = max(i for i, message in enumerate(messages) if message.role is Role.USER)
         name, _, asked = messages[start].text.partition(":")
+        if self._asked is not None:
+            self._asked.note(turn=name)
+        await asyncio.sleep(self._pause)
         steps = [step.split() for step in asked.split(";") if step.strip()]
         place = sum(1 for message in messages[start:] if message.tool_calls)
         if place >= len(steps):
@@ -75,6 +81,11 @@ class Desk:
     def effects(self) -> Ledger:
         """What tools did."""
         return Ledger(self.place / "effects", sync=self.sync)
+
+    @property
+    def asked(self) -> Ledger:
+        """What the model was asked."""
+        return Ledger(self.place / "asked", sync=self.sync)
 
     @property
     def attempts(self) -> Ledger:
@@ -104,7 +115,7 @@ class Desk:
 
     def agent(self, checkpointer: BaseCheckpointer, **options: Any) -> Agent:
         """A clerk with its tools."""
-        return Agent(Clerk(), tools=self.tools(), checkpointer=checkpointer, **options)
+        return Agent(Clerk(self.asked, pause=self.pause), tools=self.tools(), checkpointer=checkpointer, **options)
 
     def tools(self) -> list[Tool[..., Any]]:
         """Two tools whose effect must not be repeated, one that may be repeated with its key, one without effect."""

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from locus.agent import Agent
 from locus.errors import LocusError
+from locus.storage.base import BlockingStorage
 from tests.faults.workers.clerk import Desk
 
-PROMPT = "pay book; charge"
+PROMPT = "pay book"
 
 
 def turn(kind: str, place: str, thread: str, number: int) -> None:
@@ -40,7 +41,7 @@ def pass_gate(place: Path, name: str) -> None:
 
 async def _turn(desk: Desk, thread: str, number: int) -> None:
     checkpointer = desk.checkpointer()
-    checkpointer.storage.workers = 1  # strace counts by thread: the n-th call shall be the n-th of the turn
+    BlockingStorage.workers = 1  # strace counts by thread: the n-th call shall be the n-th of the turn
     # A holder that cannot let go would be waited for; here that is too long.
     agent = desk.agent(checkpointer, wait_seconds=5)
     try:

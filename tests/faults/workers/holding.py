@@ -14,6 +14,7 @@ from locus.errors import ThreadBusyError
 from locus.memory.log import lease
 from locus.tools import Tool, tool
 from tests.faults.workers.clerk import Clerk, Desk
+from tests.faults.workers.faulted import pass_gate
 
 SLOW = 30.0
 
@@ -65,8 +66,7 @@ async def _be_paused(desk: Desk, thread: str) -> None:
     @tool
     async def first(ref: str) -> str:
         desk.effects.note(ref=ref, begun=True)
-        while not (desk.place / "wake").exists():
-            await asyncio.sleep(0.005)
+        await asyncio.to_thread(pass_gate, desk.place, "wake")
         desk.effects.note(ref=ref, ended=True)
         return "first is done"
 

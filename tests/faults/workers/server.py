@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 import traceback
-from typing import Any
+from typing import Any, NoReturn
 
 import locus.agent
 import locus.memory.backends
@@ -25,9 +25,14 @@ _alive: set[int] = set()
 
 def _start(work: str, args: dict[str, Any], log: str) -> int:
     pid = os.fork()
-    if pid:
-        _alive.add(pid)
-        return pid
+    if pid == 0:
+        _live(work, args, log)
+    _alive.add(pid)
+    return pid
+
+
+def _live(work: str, args: dict[str, Any], log: str) -> NoReturn:
+    """The child: it does its work and never goes on as a server."""
     code = 1
     try:
         _alive.clear()
@@ -35,12 +40,13 @@ def _start(work: str, args: dict[str, Any], log: str) -> int:
         module, _, function = work.partition(":")
         getattr(importlib.import_module(module), function)(**args)
         code = 0
-    except BaseException:  # noqa: BLE001  # whatever it was, it is for the log, and the child must not go on as a server
+    except SystemExit:
+        raise  # a real end, with all that Python does at exit
+    except BaseException:  # noqa: BLE001  # whatever it was, it is for the log
         traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _redirect(log: str) -> None:

@@ -17,24 +17,31 @@ from tests.faults.workers.ledger import Ledger
 TURNS = ("pay book; charge book look", "book; pay charge", "charge pay book", "look; book pay", "")
 
 
-def talk(kind: str, place: str, thread: str, seed: int) -> None:
+def talk(kind: str, place: str, thread: str, seed: int, mood: str | None = None) -> None:
     """One turn after the other, for ever."""
-    asyncio.run(_talk(Desk(kind, Path(place), sync=True), thread, random.Random(seed), last=None))
+    chance = random.Random(seed)
+    mood = mood or chance.choice(("resend", "resend", "continue", "leave"))
+    asyncio.run(_talk(desk_at(kind, place), thread, chance, mood, last=None))
 
 
-def conclude(kind: str, place: str, thread: str, seed: int) -> None:
+def conclude(kind: str, place: str, thread: str) -> None:
     """Say what was not answered yet, one thing more, and stop."""
-    asyncio.run(_talk(Desk(kind, Path(place), sync=True), thread, random.Random(seed), last=2))
+    asyncio.run(_talk(desk_at(kind, place), thread, random.Random(0), "resend", last=2))
 
 
-async def _talk(desk: Desk, thread: str, chance: random.Random, last: int | None) -> None:
+def desk_at(kind: str, place: str) -> Desk:
+    """Where the caller works: on a disk that is waited for, with tools that take their time."""
+    return Desk(kind, Path(place), sync=True, pause=0.005)
+
+
+async def _talk(desk: Desk, thread: str, chance: random.Random, mood: str, last: int | None) -> None:
     checkpointer = desk.checkpointer()
     agent = desk.agent(checkpointer, reflexion=True, checkpoint_every_n_iterations=chance.choice((1, 2)))
     number = _next_number(desk.told, thread)
-    mood = "resend" if last is not None else chance.choice(("resend", "resend", "continue", "leave"))
     if mood == "continue" and await agent.get_state(thread) is not None:
         await _listen(desk.told, thread, agent.continue_turn(thread))
-    elif mood == "leave":  # this caller does not know of the turn before; the agent does
+    elif mood == "leave":  # this caller never speaks of the turn before again; the agent has to
+        desk.told.note(thread=thread, left=number)
         number += 1
     while last is None or last > 0:
         name = f"{thread}.{number}"
@@ -47,9 +54,11 @@ async def _talk(desk: Desk, thread: str, chance: random.Random, last: int | None
 
 
 def _next_number(told: Ledger, thread: str) -> int:
-    """The first turn after those that were answered."""
-    done = [one["answer"] for one in told.entries() if one.get("answer") and one["thread"] == thread]
-    return max((int(answer.split()[0].rpartition(".")[2]) for answer in done), default=-1) + 1
+    """The first turn after those that were answered, or left."""
+    mine = [one for one in told.entries() if one["thread"] == thread]
+    answered = [int(one["answer"].split()[0].rpartition(".")[2]) for one in mine if one.get("answer")]
+    left = [one["left"] for one in mine if "left" in one]
+    return max([*answered, *left], default=-1) + 1
 
 
 async def _listen(told: Ledger, thread: str, events: AsyncIterator[Event]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from locus._clock import elapsed_seconds
 from locus._ids import new_token
-from locus.errors import ConflictError, CorruptRecordError
+from locus.errors import ConflictError, CorruptRecordError, InputError
 from locus.memory.log.delta import Change, diff
 from locus.memory.log.doc import Doc, DocCodec, Part, rebuild
 from locus.memory.log.record import (
@@ -33,7 +33,7 @@ from locus.memory.log.view import View, Views, same_state
 from locus.storage._json import check_keys
 from locus.storage.base import ABSENT, Key, Put, Query, Record, Scalar, Space, Span, Storage
 
-__all__ = ["STALE_AFTER", "Entry", "Log"]
+__all__ = ["STALE_AFTER", "Entry", "Log", "check_limit"]
 
 STALE_AFTER = 3600.0
 """Nobody writes from a view older than this; what is removed stays recognisable for longer."""
@@ -458,3 +458,10 @@ def _body_json(head: dict[str, Any], content: str) -> str:
     except (TypeError, ValueError):  # of ours, UnicodeEncodeError too
         return ""
     return body
+
+
+def check_limit(limit: int) -> int:
+    """Refuse what cannot be how many to give."""
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
+        raise InputError(f"limit must be a whole number of at least 0, not {limit!r}")
+    return limit

@@ -38,6 +38,8 @@ async def remove(log: Log, part: Part, positions: Ranges | None) -> bool:
                 raise
             view = await _unreadable(log, part)
         if view.head is None:
+            if view.tail and view.tail.kind == "mark" and view.gone:  # a killed delete, and no copy under way
+                await finish_removal(log, part, view.gone, view.tail)
             return False
         target = positions or Ranges([(1, view.position)])
         mark = log.mark(view, gone=view.gone | target, gone_at=log.storage.clock())
@@ -92,6 +94,8 @@ async def sweep(log: Log, part: Part) -> View:
                 view = await log.fresh(part)
     if view.tail:
         await _drop(log, part, view, now)
+        if not view.tail.turn or view.tail.turn.get("phase") == "done":
+            await _drop_results(log, part, now)
         view = await log.fresh(part)
     if view.tail is None:
         await _drop_leavings(log, part, now)
@@ -233,6 +237,12 @@ async def _drop(log: Log, part: Part, view: View, now: float) -> None:
         except ConflictError:
             return
     log.forget(part)
+
+
+async def _drop_results(log: Log, part: Part, now: float) -> None:
+    """Delete old tool results that a turn was killed before it could clean up after itself."""
+    [records] = await log.storage.scan([Span(log.space.name, part, "r", "s", bodies=False)])
+    await log.storage.commit([Delete(record.key) for record in records if now - record.updated_at >= DROP_AFTER])
 
 
 async def _drop_leavings(log: Log, part: Part, now: float) -> None:

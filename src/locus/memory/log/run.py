@@ -94,6 +94,7 @@ class LogRun:
         self._results: list[str] = []
         self.state: AgentState | None = codec.join(view.doc.small, view.doc.long) if view.doc else None
         self.turn: Turn | None = turn_from_json(view.tail.turn) if view.tail and view.head else None
+        self._resumed = self.turn is not None and self.turn.phase != "done"
 
     async def append(
         self, state: AgentState, turn: Turn, *, listed: bool = True, metadata: Mapping[str, Any] | None = None
@@ -106,7 +107,7 @@ class LogRun:
         tags = {**metadata_tags(metadata or {}), **({"turn": turn.turn_id} if over else {})}
         doc = Doc(*codec.split(state))
         entry = Entry(metadata=metadata or {}, turn=turn_to_json(turn), listed=listed, tags=tags)
-        used = [Delete(self._log.key(self._part, sort)) for sort in self._results] if turn.phase == "done" else []
+        used = await self._used() if turn.phase == "done" else []
         header: Header | None = None
         while header is None:
             try:
@@ -115,8 +116,16 @@ class LogRun:
                 self._view = await self._stepped_over()
         self._view = View(header, doc, self._log.monotonic(), self._log.expiry())
         self.state, self.turn = state, turn
-        self._results = [] if turn.phase == "done" else self._results
+        if turn.phase == "done":
+            self._results, self._resumed = [], False
         return header.checkpoint_id
+
+    async def _used(self) -> list[Delete]:
+        """The results that the state holds by now, those of a run that was killed in this turn too."""
+        if self._resumed:
+            [records] = await self._log.storage.scan([Span(self._log.space.name, self._part, "r", "s", bodies=False)])
+            self._results = [record.key.sort for record in records]
+        return [Delete(self._log.key(self._part, sort)) for sort in self._results]
 
     async def _stepped_over(self) -> View:
         """A view past marks that leave our head alive; anything else means that the thread is no longer ours."""

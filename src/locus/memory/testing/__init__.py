@@ -26,9 +26,10 @@ def __getattr__(name: str) -> object:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
+    import sys
 
     import pytest
 
-    for module in (*_RULES, *_MORE_RULES):
-        pytest.register_assert_rewrite(f"{__name__}.{module}")
+    names = {f"{__name__}.{module}" for module in (*_RULES, *_MORE_RULES)}
+    pytest.register_assert_rewrite(*(names - {*sys.modules}))
     return getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
