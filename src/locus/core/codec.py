@@ -138,7 +138,12 @@ def loads(text: str | bytes) -> AgentState:
 def text_of(field: str, items: Iterable[Any]) -> str:
     """What full-text search should find in these items."""
     if field == "messages":
-        return _lines(part for message in items for part in _message_texts(message))
+        texts: list[str] = []
+        for message in items:
+            texts.append(message.text)
+            if message.tool_calls:
+                texts += (text for call in message.tool_calls for text in _strings(call.arguments))
+        return _lines(texts)
     if field == "tool_executions":
         return _lines(part for execution in items for part in _execution_texts(execution))
     return ""  # names of tools and numbers are no text
@@ -147,8 +152,11 @@ def text_of(field: str, items: Iterable[Any]) -> str:
 def text_of_all(long: Mapping[str, Iterable[Any]]) -> str:
     """What search should find in all long fields, without saying twice what a tool message and its execution share."""
     messages = tuple(long.get("messages", ()))
+    executions = long.get("tool_executions", ())
+    if not executions:
+        return text_of("messages", messages)
     told = {message.tool_call_id for message in messages if message.tool_call_id is not None}
-    untold = [execution for execution in long.get("tool_executions", ()) if execution.tool_call_id not in told]
+    untold = [execution for execution in executions if execution.tool_call_id not in told]
     return _lines((text_of("messages", messages), text_of("tool_executions", untold)))
 
 
@@ -235,10 +243,9 @@ def _with_time(item: object) -> object:
 
 
 def _dump_time(value: datetime) -> float | str:
-    """Seconds since 1970, which is short; the ISO form where a float could not hold the microseconds."""
+    """Seconds since 1970, which is short; the ISO form outside 1970 to 2106, where a float may miss a microsecond."""
     seconds = value.timestamp()
-    exact = 0 <= seconds < 2**32 and datetime.fromtimestamp(seconds, UTC) == value
-    return seconds if exact else value.isoformat()
+    return seconds if 0 <= seconds < 2**32 else value.isoformat()
 
 
 def _load_time(value: object, name: str) -> datetime:
@@ -283,12 +290,6 @@ def _flaw(value: object) -> str | None:
     return f" is a {type(value).__name__}"
 
 
-def _message_texts(message: Message) -> Iterator[str]:
-    yield message.text
-    for call in message.tool_calls:
-        yield from _strings(call.arguments)
-
-
 def _execution_texts(execution: ToolExecution) -> Iterator[str]:
     yield from _strings(execution.arguments)
     yield from _strings(execution.result)
@@ -309,7 +310,7 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def _lines(texts: Iterable[str]) -> str:
-    return "\n".join(text for text in texts if text)
+    return "\n".join(filter(None, texts))
 
 
 def _unknown(field: str) -> InputError:

@@ -145,8 +145,10 @@ def sweep(directory: str) -> None:
     oldest = time.time() - _LEFT_BEHIND
     with os.scandir(directory) as entries:
         for entry in entries:
-            if entry.name.startswith(TEMPORARY) and entry.stat().st_mtime < oldest:
-                os.unlink(entry.path)
+            if entry.name.startswith(TEMPORARY):
+                with contextlib.suppress(FileNotFoundError):  # its writer is alive, and done with it
+                    if entry.stat().st_mtime < oldest:
+                        os.unlink(entry.path)
 
 
 @contextlib.contextmanager

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from locus.errors import CorruptRecordError, InputError
 
-__all__ = ["MAX_DEPTH", "check_keys", "decode_all", "decode_json", "encode_json"]
+__all__ = ["MAX_DEPTH", "check_plain", "decode_all", "decode_json", "encode_checked", "encode_json"]
 
 MAX_DEPTH = 200
 """Levels of nesting a body may have: fewer than any engine or Python's own parser stops at."""
 
-_LEAVES = frozenset({str, int, float, bool, type(None)})
-# Circles are found by their depth before anything is encoded.
-_plain = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
-_ascii = json.JSONEncoder(ensure_ascii=True, allow_nan=False, check_circular=False, separators=(",", ":"))
+_LEAVES = frozenset({str, int, bool, type(None)})
+_ascii = json.JSONEncoder(ensure_ascii=True, allow_nan=False, check_circular=False, separators=(",", ":")).encode
 
 
 def encode_json(body: Mapping[str, Any]) -> str:
@@ -29,18 +28,20 @@ def encode_json(body: Mapping[str, Any]) -> str:
     if not isinstance(body, Mapping):
         raise InputError(f"a body must be a JSON object (a dict), not {type(body).__name__}")
     try:
-        check_keys(body)
-        text = _plain.encode(body)
-        if not text.isascii():
-            try:
-                text.encode("utf-8")
-            except UnicodeEncodeError:  # lone surrogates travel as \\udxxx escapes
-                text = _ascii.encode(body)
+        check_plain(body)
+        return encode_checked(body)
     except RecursionError as error:
         raise InputError("a body is nested too deeply, or refers to itself") from error
     except (TypeError, ValueError) as error:
         raise InputError(f"a body must be plain JSON: {error}") from error
-    return text
+
+
+def encode_checked(value: Any) -> str:
+    """Encode what is known to be plain JSON."""
+    try:
+        return to_json(value).decode()
+    except ValueError:  # lone surrogates travel as \\udxxx escapes
+        return _ascii(value)
 
 
 def decode_json(text: str | bytes, where: object) -> dict[str, Any]:
@@ -72,8 +73,8 @@ def _parse(text: str | bytes) -> Any:
         return json.loads(text)
 
 
-def check_keys(value: object, depth: int = 0) -> None:
-    """`json` would turn the keys 1, True and None into strings, and two keys into one."""
+def check_plain(value: object, depth: int = 0) -> None:
+    """Raise `TypeError` or `ValueError` for what JSON would change: other keys than text, other types, NaN."""
     inner: Iterable[object]
     if value.__class__ is dict or isinstance(value, Mapping):
         for key in value:
@@ -82,10 +83,16 @@ def check_keys(value: object, depth: int = 0) -> None:
         inner = value.values()
     elif isinstance(value, list | tuple):
         inner = value
-    else:
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value} is no JSON number")
         return
+    elif isinstance(value, str | int):
+        return
+    else:
+        raise TypeError(f"{type(value).__name__} is no JSON type")
     if depth >= MAX_DEPTH:
         raise ValueError(f"it is nested more than {MAX_DEPTH} levels deep, or refers to itself")
     for one in inner:
         if one.__class__ not in _LEAVES:
-            check_keys(one, depth + 1)
+            check_plain(one, depth + 1)

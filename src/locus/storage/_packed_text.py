@@ -6,11 +6,11 @@ import json
 import struct
 
 from locus.errors import CorruptRecordError
+from locus.storage._json import encode_checked
 
 __all__ = ["pack_text", "unpack_text"]
 
 _REFERENCE = struct.Struct("<II")
-_escaped = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def pack_text(text: str | None, body_json: str) -> str | bytes | None:
@@ -35,7 +35,7 @@ def _references(pieces: list[str], body_json: str) -> bytes | None:
     packed = bytearray()
     at = 0
     for piece in pieces:
-        code = _escaped(piece)[1:-1]
+        code = encode_checked(piece)[1:-1]
         found = body_json.find(code, at)
         if found < 0 or len(packed) > len(body_json):
             return None

@@ -16,8 +16,10 @@ from locus.errors import CorruptRecordError, InputError, LocusError, SetupError,
 __all__ = ["Database", "Readers", "has_fts5", "is_broken"]
 
 PAGE_BYTES = 8_192  # rows of about a kilobyte leave half as much of a page empty as with the usual 4,096
-CHECKPOINT_PAGES = 256
-WAL_BYTES = 1 << 20
+CHECKPOINT_PAGES = 96  # keeps the log below a megabyte
+WAL_BYTES = (
+    4 << 20
+)  # only after a large commit: a log that is cut each time must grow each time, which makes a sync dear
 READER_CACHE_KB = 8_192  # a part of some thousand records is read again without the disk
 _KEPT_READERS = 8
 

@@ -18,7 +18,7 @@ from locus.storage._packed_text import pack_text, unpack_text
 from locus.storage._sql import storable_text, tag_rows
 from locus.storage._text import words
 from locus.storage._vector import pack, unpack
-from locus.storage.base import Delete, Key, Op, Put, Record, Scalar, Space, encode_part
+from locus.storage.base import ABSENT, Delete, Key, Op, Put, Record, Scalar, Space, encode_part
 
 __all__ = ["COLUMNS", "Tables", "indexed_text", "names_json"]
 
@@ -63,9 +63,11 @@ class Tables:
             f" LEFT JOIN {self.records} r ON r.part = p.id AND r.sort = ? WHERE p.part_key = ?"
         )
         self._get = f"SELECT p.names, p.expires, {COLUMNS} FROM {self.joined} WHERE p.part_key = ? AND r.sort = ?"
-        self._insert = (
-            f"INSERT INTO {self.records} (part, sort, rev, token, created, updated, expires, tags, body, text, vector,"
-            " blob) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        columns = "(part, sort, rev, token, created, updated, expires, tags, body, text, vector, blob)"
+        self._insert = f"INSERT INTO {self.records} {columns} VALUES ({', '.join('?' * 12)})"
+        self._create = (
+            f"INSERT INTO {self.records} {columns} SELECT p.id, {', '.join('?' * 11)} FROM {self.parts} p"
+            " WHERE p.part_key = ? AND p.names = ? AND p.expires IS NULL ON CONFLICT (part, sort) DO NOTHING"
         )
         self._update = (
             f"UPDATE {self.records} SET rev = ?, token = ?, created = coalesce(?, created), updated = ?, expires = ?,"
@@ -161,6 +163,8 @@ class Tables:
 
     def apply(self, connection: sqlite3.Connection, op: Op, index: int, now: float) -> str | None:
         """Do one operation of a commit, if its condition holds."""
+        if isinstance(op, Put) and op.if_rev is ABSENT and (rev := self._created(connection, op, now)):
+            return rev
         found = connection.execute(self._row, (op.key.sort, encode_part(op.key.part))).fetchone()
         row = None
         if found is not None:
@@ -224,13 +228,7 @@ class Tables:
                 row = None
             if log and part[2] != op.expires_at:
                 connection.execute(f"UPDATE {self.parts} SET expires = ? WHERE id = ?", (op.expires_at, part_id))
-        rev = int.from_bytes(os.urandom(8), "big") >> 1
-        tags = _ascii_json(dict(op.tags)) if op.tags else None
-        values = (
-            None if log else op.expires_at, tags, op.body_json, pack_text(op.text, op.body_json),
-            None if op.vector is None else pack(op.vector), op.blob,
-        )  # fmt: skip
-        token = storable_text(op.token)
+        rev, token, tags, values = self._values(op)
         if row is None:
             cursor = connection.execute(self._insert, (part_id, op.key.sort, rev, token, now, now, *values))
             self._index(connection, cursor.lastrowid or 0, (None, op.text), (None, tags))
@@ -238,6 +236,27 @@ class Tables:
             connection.execute(self._update, (rev, token, None if alive else now, now, *values, row[0]))
             self._index(connection, row[0], (unpack_text(row[4], row[6]), op.text), (row[5], tags))
         return str(rev)
+
+    def _created(self, connection: sqlite3.Connection, op: Put, now: float) -> str | None:
+        """Create a record in a part that is there, in one statement; None when it takes more than that to tell."""
+        if self.space.log and op.expires_at is not None:
+            return None
+        rev, token, tags, values = self._values(op)
+        bound = (op.key.sort, rev, token, now, now, *values, encode_part(op.key.part), names_json(op.key.part))
+        cursor = connection.execute(self._create, bound)
+        if cursor.rowcount != 1:
+            return None
+        self._index(connection, cursor.lastrowid or 0, (None, op.text), (None, tags))
+        return str(rev)
+
+    def _values(self, op: Put) -> tuple[int, str | bytes, str | None, tuple[Any, ...]]:
+        """A new revision, the token and the tags as they are stored, and the columns from `expires` on."""
+        tags = _ascii_json(dict(op.tags)) if op.tags else None
+        values = (
+            None if self.space.log else op.expires_at, tags, op.body_json, pack_text(op.text, op.body_json),
+            None if op.vector is None else pack(op.vector), op.blob,
+        )  # fmt: skip
+        return int.from_bytes(os.urandom(8), "big") >> 1, storable_text(op.token), tags, values
 
     def _index(
         self,

@@ -169,8 +169,10 @@ class Writer:
         for request in batch:
             request.finish()
         if self._connection is not None:
-            with contextlib.suppress(sqlite3.Error):  # everybody is answered; what was not tidied is next time
+            try:
                 self._after(self._connection)
+            except sqlite3.Error:
+                return  # everybody is answered; what was not tidied is next time
 
     def _attempt(self, connection: sqlite3.Connection, request: _Request[object], *, alone: bool) -> None:
         if not alone:

@@ -306,7 +306,9 @@ class Storage(ABC):
         Raises `ConflictError` with `op_index` when a condition does not hold.
         """
         ready = [self._prepare(op) for op in ops]
-        await self._ready(*(op.key.space for op in ready))
+        for op in ready:
+            if op.key.space not in self._spaces:
+                await self._ready(op.key.space)
         return await self._commit(ready) if ready else []
 
     async def search(self, query: Query) -> list[Hit]:

@@ -226,10 +226,12 @@ class SQLiteStorage(BlockingStorage):
 
     def _tidy(self, connection: sqlite3.Connection) -> None:
         """After a commit: give back what removals left over, when it is enough to be worth the work."""
-        if any(tables.removed or tables.unindexed for tables in self._tables.values()):
-            self._has_removed = True
-            self._merge_words(connection, at_least=_WORDS_LEFT)
-            self._give_back(connection, spare=_FREE_PAGES)
+        for tables in self._tables.values():
+            if tables.removed or tables.unindexed:
+                self._has_removed = True
+                self._merge_words(connection, at_least=_WORDS_LEFT)
+                self._give_back(connection, spare=_FREE_PAGES)
+                return
 
     def _merge_words(self, connection: sqlite3.Connection, *, at_least: int) -> None:
         for tables in list(self._tables.values()):

@@ -30,7 +30,7 @@ from locus.memory.log.record import (
     new_checkpoint_id,
 )
 from locus.memory.log.view import View, Views, same_state
-from locus.storage._json import check_keys
+from locus.storage._json import check_plain, encode_checked
 from locus.storage.base import ABSENT, Key, Put, Query, Record, Scalar, Space, Span, Storage
 
 __all__ = ["STALE_AFTER", "Entry", "Log", "check_limit"]
@@ -43,10 +43,9 @@ _CHAIN = 128
 _TRIES = 1000
 _MARGIN = 30.0
 """Nothing is built on a log that ends within so many seconds."""
-_encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # read-only by agreement, as the records are
 class Entry:
     """What to append, besides the state itself."""
 
@@ -132,17 +131,23 @@ class Log:
         """Forget a view that may be wrong."""
         self._cache.drop(part)
 
-    async def view(self, part: Part) -> View:
-        """What is known of the log, read if nothing is or if it is too old to write from."""
+    def known(self, part: Part) -> View | None:
+        """What is known of the log, if it is not too old to write from."""
         known = self._cache.get(part)
         if known and self.monotonic() - known.read_at < STALE_AFTER and not self.expiring(known):
             return known
-        return await self.lasting(part, await self.fresh(part))
+        return None
+
+    async def view(self, part: Part) -> View:
+        """What is known of the log, read if nothing is or if it is too old to write from."""
+        return self.known(part) or await self.lasting(part, await self.fresh(part))
 
     def expiring(self, view: View) -> bool:
         """Whether the log may have expired by now, or may before a write reaches it."""
+        if view.expires_at is None:
+            return False
         margin = min(_MARGIN, (self.ttl_seconds or 2 * _MARGIN) / 2)
-        return view.expires_at is not None and self.storage.clock() > view.expires_at - margin
+        return self.storage.clock() > view.expires_at - margin
 
     async def lasting(self, part: Part, view: View) -> View:
         """A view to write from: the end of a log that is about to expire is put off first, or it has come."""
@@ -236,10 +241,10 @@ class Log:
 
     async def append(self, part: Part, doc: Doc, entry: Entry, *, gone: Ranges | None = None) -> Header:
         """Append a state at the end, wherever that is by now."""
-        await self.ready()
-        view = await self.view(part)
+        view = self.known(part) or await self.view(part)
         for _ in range(_TRIES):
-            view = await self.with_doc(part, view)
+            if view.doc is None:
+                view = await self.with_doc(part, view)
             try:
                 return await self.append_after(part, view, doc, entry, gone=gone)
             except ConflictError:
@@ -290,32 +295,34 @@ class Log:
         self, part: Part, view: View, doc: Doc, entry: Entry, *, gone: Ranges | None = None, hidden: bool = False
     ) -> tuple[Put, Header]:
         """The record that appends `doc` after `view`."""
-        position = view.position + 1
+        tail, head = view.tail, view.head
+        position = tail.position + 1 if tail else 1
         now = self.storage.clock()
         checkpoint_id = entry.checkpoint_id or new_checkpoint_id(position, entry.token)
-        base = view.doc if view.head and view.doc else None
-        changes = {name: self._diff(name, base, items) for name, items in doc.long.items()}
+        base = view.doc if head else None
+        changes = self._changes(base, doc)
         text = self.codec.text_of_all({name: change.new_items for name, change in changes.items()})
-        long, content, chain = self._content(
-            position, checkpoint_id, view.head if base else None, base, doc, changes, now
-        )
-        all_gone = view.gone | gone if gone else view.gone
+        long, chain = self._content(position, checkpoint_id, head, base, doc, changes, now)
         header = Header(
             position=position,
             kind="state",
             at=now,
             head=None if hidden else chain,
             chain=chain,
-            gone=all_gone,
-            gone_at=now if gone else (view.tail.gone_at if view.tail else 0.0),
+            gone=view.gone | gone if gone else view.gone,
+            gone_at=now if gone else (tail.gone_at if tail else 0.0),
             checkpoint_id=checkpoint_id,
-            parent_id=entry.parent_id or (view.head.checkpoint_id if view.head else None),
-            prev=None if chain.start == position or not view.head else (view.head.position, view.head.checkpoint_id),
+            parent_id=entry.parent_id or (head.checkpoint_id if head else None),
+            prev=None if chain.start == position or not head else (head.position, head.checkpoint_id),
             listed=entry.listed,
             metadata=entry.metadata,
             turn=entry.turn,
         )
-        return self.put_state(part, header, doc.small, long, text, entry.tags, entry.token, content), header
+        put = self.put_state(part, header, doc.small, long, text, entry.tags, entry.token)
+        if header.prev:  # what a delta itself takes is known only now; a reader can do without
+            cost = max(len(put.body_json) - _OVERHEAD, 0)
+            chain.weight, chain.size = chain.weight + cost, chain.size + cost
+        return put, header
 
     def put_state(
         self,
@@ -326,28 +333,30 @@ class Log:
         text: str,
         tags: Mapping[str, Scalar],
         token: str | None = None,
-        content: str | None = None,
     ) -> Put:
-        """The operation that creates a state record; `content` is `long` as text, where that is known."""
+        """The operation that creates a state record."""
         if id_position(header.checkpoint_id) != header.position:
             tags = {**tags, "id": header.checkpoint_id}
-        head = {**header.to_json(), "small": small}
+        body = {**header.to_json(), "small": small, **long_json(long)}
         return Put(
             self.key(part, log_sort(header.position)),
-            {**head, **long_json(long)},
+            body,
             ABSENT,
             token=token or new_token(),
             expires_at=self.expiry(),
             tags=tags,
             text=text or None,
-            body_json=_body_json(head, content) if content else "",
+            body_json=encode_checked(body) if _is_plain(header) else "",
         )
 
-    def _diff(self, name: str, base: Doc | None, items: tuple[Any, ...]) -> Change:
-        old = base.long.get(name, ()) if base else ()
-        if old is items:  # a state shares with the one before it what did not change
-            return Change([(0, len(old))] if old else [])
-        return diff(old, items, lambda item: self.content(name, item))
+    def _changes(self, base: Doc | None, doc: Doc) -> dict[str, Change]:
+        """What is new by field; a state shares with the one before it the fields that did not change."""
+        before = base.long if base else {}
+        return {
+            name: diff(old, items, partial(self.content, name))
+            for name, items in doc.long.items()
+            if (old := before.get(name, ())) is not items
+        }
 
     def content(self, name: str, item: Any) -> str:
         """What two equal items of a field have in common."""
@@ -362,23 +371,19 @@ class Log:
         doc: Doc,
         changes: dict[str, Change],
         now: float,
-    ) -> tuple[dict[str, Any], str, Chain]:
-        """The long fields as stored, also as text: as a delta or, when the chain should be cut, whole."""
+    ) -> tuple[dict[str, Any], Chain]:
+        """The long fields as stored: as a delta or, when the chain should be cut, whole."""
         if head is not None and base is not None:
-            long = self._delta(base, changes)
-            content = _encoded(long_json(long)) if long else "{}"
-            cost = len(content)
             had, items = sum(map(len, base.long.values())), sum(map(len, doc.long.values()))
-            new = sum(len(change.new_items) for change in changes.values())
-            size = cost + (head.size if items - new == had else head.size * (items - new) // had)
-            weight = head.weight + cost + _OVERHEAD
+            kept = items - sum(len(change.new_items) for change in changes.values())
+            size = head.size if kept == had else head.size * kept // had
+            weight = head.weight + _OVERHEAD
             chain = Chain(position, checkpoint_id, head.start, head.length + 1, weight, size, head.born)
             if not self._should_cut(chain, items, now):
-                return long, content, chain
+                return self._delta(base, changes), chain
         long = {name: {"+": self.codec.dump_items(name, items)} for name, items in doc.long.items() if items}
-        content = _encoded(long_json(long))
-        size = len(content)
-        return long, content, Chain(position, checkpoint_id, position, 0, size + _OVERHEAD, size, now)
+        size = len(encode_checked(long))
+        return long, Chain(position, checkpoint_id, position, 0, size + _OVERHEAD, size, now)
 
     def _delta(self, base: Doc, changes: dict[str, Change]) -> dict[str, Any]:
         stored = {
@@ -447,17 +452,15 @@ class Log:
         return found[:limit]
 
 
-def _body_json(head: dict[str, Any], content: str) -> str:
-    """A body as text without encoding its content twice; "" where the storage had better look at it itself."""
+def _is_plain(header: Header) -> bool:
+    """Whether what callers gave is JSON; the rest of a body is ours, and is. If not, the storage says what is wrong."""
     try:
-        check_keys(head)
-        text = _encoded(head)
-        body = f"{text[:-1]},{content[1:]}" if content != "{}" else text
-        if not body.isascii():
-            body.encode()
-    except (TypeError, ValueError):  # of ours, UnicodeEncodeError too
-        return ""
-    return body
+        for given in (header.metadata, header.turn):
+            if given:
+                check_plain(given)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def check_limit(limit: int) -> int:

@@ -82,7 +82,7 @@ class Ranges:
         return self.spans[0][0]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # read-only by agreement: to freeze it would double what making one costs
 class Chain:
     """A state and what it takes to rebuild it. `start`, `length` and `weight` are hints for reading and cutting."""
 
@@ -100,7 +100,7 @@ class Chain:
     """When that snapshot was written."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # read-only by agreement: to freeze it would double what making one costs
 class Header:
     """What a log record says without its content. `head` and `gone` are true of the whole log while it is the last."""
 
@@ -127,23 +127,29 @@ class Header:
     def to_json(self) -> dict[str, Any]:
         """The header as stored; what can be left out is."""
         out: dict[str, Any] = {"v": FORMAT, "kind": self.kind, "at": round(self.at, 6)}
+        prev, head = self.prev, self.head
         if self.kind == "state":
             out["id"] = self.checkpoint_id
-            out |= {"prev": f"{self.prev[0]} {self.prev[1]}"} if self.prev else {}
-            if self.parent_id != (self.prev and self.prev[1]):  # most often they are one
+            if prev:
+                out["prev"] = f"{prev[0]} {prev[1]}"
+            if self.parent_id != (prev and prev[1]):  # most often they are one
                 out["parent"] = self.parent_id
-            out |= {} if self.listed else {"listed": False}
-        if chain := self.chain or self.head:
+            if not self.listed:
+                out["listed"] = False
+        if chain := self.chain or head:
             out["chain"] = f"{chain.start} {chain.length} {chain.weight} {chain.size} {int(chain.born)}"
-        if self.head is None:
+        if head is None:
             out["head"] = None
-        elif self.head.position != self.position:
-            out["head"] = [self.head.position, self.head.checkpoint_id]
+        elif head.position != self.position:
+            out["head"] = [head.position, head.checkpoint_id]
         if self.gone:
-            out |= {"gone": [list(span) for span in self.gone.spans], "gone_at": self.gone_at}
-        out |= {"fence": self.fence} if self.fence else {}
-        out |= {"meta": dict(self.metadata)} if self.metadata else {}
-        out |= {"turn": dict(self.turn)} if self.turn else {}
+            out["gone"], out["gone_at"] = [list(span) for span in self.gone.spans], self.gone_at
+        if self.fence:
+            out["fence"] = self.fence
+        if self.metadata:
+            out["meta"] = dict(self.metadata)
+        if self.turn:
+            out["turn"] = dict(self.turn)
         return out
 
 

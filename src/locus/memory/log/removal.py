@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from locus.errors import ConflictError, CorruptRecordError
 from locus.memory.log.delta import diff
@@ -137,7 +138,7 @@ async def _rebase(log: Log, part: Part, record: Record, header: Header, gone: Ra
         below = await log.load_state(part, *ancestor) if ancestor else None
         old = below.long if below else {}
         fresh = {
-            name: diff(old.get(name, ()), items, lambda item, name=name: log.content(name, item)).new_items  # type: ignore[misc]
+            name: diff(old.get(name, ()), items, partial(log.content, name)).new_items
             for name, items in doc.long.items()
         }
         text = log.codec.text_of_all(fresh)

@@ -12,7 +12,7 @@ from locus.memory.log.record import Chain, Header, Ranges
 __all__ = ["View", "Views", "same_state"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # read-only by agreement: to freeze it would double what making one costs
 class View:
     """What a writer knows of a log: its last record, and the head's content if that was read."""
 
@@ -56,9 +56,10 @@ class Views:
 
     def put(self, part: Part, view: View) -> None:
         with self._lock:
-            self._drop(part)
+            before = self._views.get(part)
             self._views[part] = view
-            self._held += _bytes(view)
+            self._views.move_to_end(part)
+            self._held += _bytes(view) - (_bytes(before) if before else 0)
             while self._held > self._most and len(self._views) > 1:
                 self._drop(next(iter(self._views)))
 
