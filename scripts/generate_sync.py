@@ -36,7 +36,13 @@ class Twin:
 
 
 TWINS = (
-    Twin(("locus.storage.base:Storage",), "locus.storage.sync", "SyncStorage", "storage"),
+    Twin(
+        ("locus.storage.base:Storage",),
+        "locus.storage.sync",
+        "SyncStorage",
+        "storage",
+        without=frozenset({"compute"}),  # there is no event loop to keep free
+    ),
     Twin(
         ("locus.memory.durable:DurableCheckpointer",),
         "locus.memory.sync",

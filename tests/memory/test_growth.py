@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from locus.core import codec
 from locus.core.messages import Message
 from locus.core.state import AgentState
 from locus.memory.durable import DurableCheckpointer
@@ -205,3 +208,32 @@ async def test_space_is_given_back_after_a_thread_is_deleted(medium: Medium) -> 
     had = await stored_bytes(medium)
     assert await checkpointer.delete("thread")
     assert await stored_bytes(medium) < had / 5
+
+
+async def test_a_large_state_is_encoded_and_decoded_off_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where: dict[str, set[bool]] = {"dump": set(), "load": set()}
+    dump, load, loop_thread = codec.dump_items, codec.load_items, threading.get_ident()
+
+    def dumped(field: str, items: Sequence[Any]) -> list[Any]:
+        if len(items) > 1000:
+            where["dump"].add(threading.get_ident() == loop_thread)
+        return dump(field, items)
+
+    def loaded(field: str, items: Sequence[Any]) -> tuple[Any, ...]:
+        if len(items) > 1000:
+            where["load"].add(threading.get_ident() == loop_thread)
+        return load(field, items)
+
+    monkeypatch.setattr(codec, "dump_items", dumped)
+    monkeypatch.setattr(codec, "load_items", loaded)
+    checkpointer = DurableCheckpointer(SQLiteStorage(tmp_path / "threads.db", durability="process"))
+    state = AgentState().with_messages([message(n) for n in range(1001)])
+    await checkpointer.save(state, "thread")
+    for n in range(1001, 2010):
+        state = state.with_message(message(n))
+        await checkpointer.save(state, "thread")
+    assert await DurableCheckpointer(checkpointer.storage).load("thread") == state
+    assert where == {"dump": {False}, "load": {False}}
+    await checkpointer.close()

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 FORMAT = 1
+_AT_ONCE = 1024  # items that are checked in one call, during which no other thread can run
 LONG_FIELDS = ("messages", "tool_executions", "tool_history", "confidence_history")
 
 _DEFAULTS: Mapping[str, object] = {
@@ -99,7 +101,10 @@ def load_items(field: str, items: Sequence[Any]) -> tuple[Any, ...]:
     if field == "tool_executions":
         items = [_with_time(item) for item in items]
     try:
-        return adapter.validate_python(items)
+        if len(items) <= _AT_ONCE:
+            return adapter.validate_python(items)
+        parts = (adapter.validate_python(items[at : at + _AT_ONCE]) for at in range(0, len(items), _AT_ONCE))
+        return tuple(chain.from_iterable(parts))
     except ValidationError as error:
         raise CorruptRecordError(f"stored {field} cannot be read: {_first(error)}") from error
 

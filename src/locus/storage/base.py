@@ -329,6 +329,10 @@ class Storage(ABC):
         """Remove what has expired and nothing else; returns how many records went."""
         return await self._purge()
 
+    async def compute(self, function: Callable[[], T]) -> T:
+        """Do work that takes long without keeping an event loop from others, where the storage has threads for it."""
+        return function()
+
     async def close(self) -> None:
         """Give back what was opened. Never raises; the storage can be used again."""
         with contextlib.suppress(Exception):
@@ -502,6 +506,10 @@ class BlockingStorage(Storage):
         finally:
             if pool is not None:
                 pool.shutdown(wait=False)
+
+    async def compute(self, function: Callable[[], T]) -> T:
+        """Do work that takes long on a worker thread."""
+        return await self.offload(function)
 
     async def offload(self, function: Callable[..., T], *args: Any) -> T:  # Any: passed through to `function`
         """Run a blocking function here for a sync caller, on a worker thread otherwise."""

@@ -38,6 +38,10 @@ __all__ = ["STALE_AFTER", "Entry", "Log", "check_limit"]
 STALE_AFTER = 3600.0
 """Nobody writes from a view older than this; what is removed stays recognisable for longer."""
 _OVERHEAD = 220
+_LARGE = 256 * 1024
+"""A state of so many bytes is encoded and decoded off the event loop."""
+_MANY = 500
+"""Where the bytes are not known: so many items may be large."""
 _CHAIN = 128
 """So many records are read as quickly as a snapshot."""
 _TRIES = 1000
@@ -232,6 +236,12 @@ class Log:
             return []
         low = base[0].position + 1 if base else min(chain.start for chain in chains)
         [records] = await self.storage.scan([self.span(part, low, chains[-1].position)])
+        rebuilt = partial(self._rebuilt, part, records, chains, base)
+        return await self.storage.compute(rebuilt) if chains[-1].size > _LARGE else rebuilt()
+
+    def _rebuilt(
+        self, part: Part, records: list[Record], chains: Sequence[Chain], base: tuple[Chain, Doc] | None
+    ) -> list[Doc]:
         bodies = {int(record.key.sort[1:]): record.body for record in records}
         docs: list[Doc] = []
         for chain in chains:
@@ -265,7 +275,8 @@ class Log:
         """Append a state right after the view's last record, or raise `ConflictError`. `more` ops follow in the commit."""
         if view.doc and view.doc.long.keys() - doc.long.keys():  # a field that is no more is an empty one
             doc = Doc(doc.small, {**dict.fromkeys(view.doc.long, ()), **doc.long})
-        put, header = self.encode(part, view, doc, entry, gone=gone, hidden=hidden)
+        encode = partial(self.encode, part, view, doc, entry, gone=gone, hidden=hidden)
+        put, header = await self.storage.compute(encode) if self._is_large_cut(view, doc) else encode()
         await self.write(part, [put, *more], View(header, doc, self.monotonic(), put.expires_at))
         return header
 
@@ -391,6 +402,16 @@ class Log:
             for name, change in changes.items()
         }
         return {name: value for name, value in stored.items() if value is not None}
+
+    def _is_large_cut(self, view: View, doc: Doc) -> bool:
+        """Whether a state will be written whole, or nearly so, that takes long to encode."""
+        head, items = view.head, sum(map(len, doc.long.values()))
+        if head is None or view.doc is None:
+            return items > _MANY
+        if head.size <= _LARGE:
+            return False
+        coming = replace(head, length=head.length + 1, weight=head.weight + _OVERHEAD)
+        return self._should_cut(coming, items, self.storage.clock())
 
     def _should_cut(self, chain: Chain, items: int, now: float) -> bool:
         """Whether reading the chain has become dearer than writing the state whole once.
