@@ -47,6 +47,8 @@ class _World:
     saved_at: dict[tuple[str, str], float] = field(default_factory=dict)
     turns: dict[str, list[tuple[str, AgentState]]] = field(default_factory=dict)
     """Acknowledged appends of runs, by thread and run."""
+    clearing: list[str] = field(default_factory=list)
+    """Threads that are being deleted: what is saved to them meanwhile may go too."""
     serial: int = 0
 
     def next_text(self) -> str:
@@ -55,6 +57,8 @@ class _World:
 
     def note(self, thread: str, checkpoint_id: str, state: AgentState) -> None:
         self.saved[thread, checkpoint_id] = state
+        if thread in self.clearing:
+            self.doubtful.add((thread, checkpoint_id))
         self.saved_at[thread, checkpoint_id] = self.clock()
 
 
@@ -116,11 +120,12 @@ class _Writer:
         thread = self.thread()
         before = {key for key in self.world.saved if key[0] == thread}
         self.world.doubtful |= before
+        self.world.clearing.append(thread)
         try:
             if await self.checkpointer.delete(thread):
                 self.world.removed |= before
         finally:
-            self.world.doubtful |= {key for key in self.world.saved if key[0] == thread}
+            self.world.clearing.remove(thread)
 
     async def vacuum(self) -> None:
         days = self.world.rng.choice((0.5, 1, 3))

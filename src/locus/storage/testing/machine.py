@@ -157,10 +157,20 @@ class StorageMachine(RuleBasedStateMachine):
             assert refused, (ops, revs)
             assert revs.op_index == len(states) - 1, (ops, revs)
             self._adopt(states[:1] if self.storage.capabilities.atomic == "store" else states)
+            self._begin_anew({op.key.part for op in ops if op.key.space == "logs" and len(states) > 1})
             return
         assert not refused, ops
         assert [rev is not None for rev in revs] == [isinstance(op, Put) for op in ops]
         self._adopt(states[-1:])
+
+    def _begin_anew(self, parts: set[tuple[str, ...]]) -> None:
+        """How far a refused commit came may not show, but decides when a log ends: write to it, so that both know."""
+        for part in sorted(parts):
+            op = Put(Key("logs", part, SORTS[0]), {"value": 0})
+            self.run(self.storage.commit([op]))
+            after = self.model.copy()
+            after.do(op, self.clock())
+            self._adopt([after])
 
     @rule()
     def purge(self) -> None:
