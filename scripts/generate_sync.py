@@ -48,7 +48,7 @@ TWINS = (
         "locus.memory.sync",
         "SyncCheckpointer",
         "checkpointer",
-        without=frozenset({"begin"}),  # gives an object of coroutines, and waits
+        without=frozenset({"begin", "load_turn"}),  # of agents: the first gives an object of coroutines, and waits
     ),
     Twin(("locus.memory.saver:CheckpointSaver",), "locus.memory.sync", "SyncCheckpointSaver", "saver"),
 )

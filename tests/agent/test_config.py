@@ -10,6 +10,7 @@ from locus.agent import Agent
 from locus.core.messages import Message
 from locus.core.state import AgentState
 from locus.errors import ConfigError
+from locus.memory.backends import MemoryCheckpointer
 from locus.models import ScriptedModel
 
 
@@ -37,3 +38,11 @@ async def test_a_memory_is_asked_before_the_model_and_told_after_the_turn() -> N
 def test_a_memory_manager_without_the_two_methods_is_refused() -> None:
     with pytest.raises(ConfigError, match="SessionMemory"):
         Agent(model=ScriptedModel([]), memory_manager=object())
+
+
+async def test_a_memory_learns_from_a_turn_that_a_later_run_finished() -> None:
+    memory, model = _Remembers(), ScriptedModel([ConnectionError("no route"), "One.", "Two."])
+    agent = Agent(model, memory_manager=memory, checkpointer=MemoryCheckpointer())
+    assert (await agent.arun("First?", thread_id="t")).stop_reason == "error"
+    assert (await agent.arun("Second?", thread_id="t")).message == "Two."
+    assert memory.learned == ["First?", "One.", "Second?", "Two."]

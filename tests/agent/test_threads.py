@@ -18,8 +18,9 @@ from locus.core.state import AgentState
 from locus.errors import ConfigError, InputError
 from locus.memory.backends import MemoryCheckpointer
 from locus.memory.checkpointer import BaseCheckpointer
-from locus.tools import tool
-from tests.agent.play import RuleModel, answers, assert_valid, collect, questions
+from locus.models.scripted import ScriptedModel
+from locus.tools import ToolContext, tool
+from tests.agent.play import RuleModel, answers, assert_valid, calls, collect, questions
 
 
 @tool
@@ -241,3 +242,48 @@ async def test_what_needs_a_checkpointer_says_so() -> None:
 async def test_a_thread_id_is_a_text(checkpointer: BaseCheckpointer, thread_id: str) -> None:
     with pytest.raises(InputError, match="thread_id"):
         await agent_for(checkpointer).arun("hi", thread_id=thread_id)
+
+
+async def test_a_fork_of_a_turn_that_is_over_is_over(checkpointer: BaseCheckpointer) -> None:
+    model = ScriptedModel([calls("look"), "next answer"])
+    agent = Agent(model, tools=[look], terminal_tools=["look"], checkpointer=checkpointer)
+    assert (await agent.arun("one", thread_id="t")).stop_reason == "terminal_tool"
+    await agent.fork("t", "newest")
+    result = await agent.arun("two", thread_id="newest")
+    assert (result.message, len(model.calls)) == ("next answer", 2)
+    assert questions(result.state) == ["one", "two"]
+
+
+async def test_a_fork_of_a_thread_that_waits_for_a_person_waits_too(checkpointer: BaseCheckpointer) -> None:
+    @tool
+    def sure(ctx: ToolContext) -> str:
+        """Ask."""
+        return f"said {ctx.interrupt('sure?')}"
+
+    agent = Agent(RuleModel(), tools=[sure], checkpointer=checkpointer)
+    await agent.arun("use sure", thread_id="t")
+    [newest] = await agent.get_state_history("t", limit=1)
+    await agent.fork("t", "branch")
+    await agent.fork("t", "named", newest.checkpoint_id)
+    for thread, answer in (("t", "yes"), ("branch", "no"), ("named", "maybe")):
+        result = await agent.resume(answer, thread_id=thread)
+        assert result.message == f"answer to 'use sure': said {answer}"
+        assert_valid(result.state)
+
+
+@pytest.mark.parametrize("moment", ["think", "tool_start"])
+async def test_a_tool_does_not_start_after_the_run_was_cancelled(checkpointer: BaseCheckpointer, moment: str) -> None:
+    started: list[str] = []
+
+    @tool
+    def mark() -> str:
+        """Mark."""
+        started.append("mark")
+        return "marked"
+
+    agent = Agent(RuleModel(), tools=[mark], checkpointer=checkpointer)
+    async for event in agent.run("use mark", thread_id="t"):
+        if event.event_type == moment:
+            assert agent.cancel("t")
+    state = assert_valid(await agent.get_state("t"))
+    assert (started, "Not run" in str(state.tool_executions[0].error)) == ([], True)

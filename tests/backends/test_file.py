@@ -86,6 +86,17 @@ def test_a_record_is_one_readable_file(base: Path) -> None:
     assert sorted(os.listdir(path.parent)) == ["+lock", "1.json"]
 
 
+def test_a_relative_directory_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    storage = SyncStorage(FileStorage("files"))
+    put(storage, "1")
+    monkeypatch.chdir("elsewhere")
+    assert [record.key.sort for record in records(storage)] == ["1"]
+    put(storage, "2")
+    assert sorted(os.listdir(tmp_path / "elsewhere")) == []
+
+
 def test_names_too_long_for_a_directory_are_kept_beside_the_records(base: Path, storage: SyncStorage) -> None:
     part = ("é" * 60,) * 12
     put(storage, "1", part)

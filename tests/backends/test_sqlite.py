@@ -20,6 +20,7 @@ from locus.errors import (
     ConflictError,
     StorageError,
 )
+from locus.storage._sqlite_connection import Database
 from locus.storage.base import ABSENT, Delete, Put, Query, Space, Span
 from locus.storage.sqlite import SQLiteStorage
 from locus.storage.sync import SyncStorage
@@ -267,3 +268,30 @@ class TestClose:
         assert json.loads(execute(path, "SELECT json_group_array(sort) FROM notes")[0][0]) == [
             "000000", "000001", "000002",
         ]  # fmt: skip
+
+    async def test_after_removals_nothing_is_opened_in_the_thread_of_the_loop(
+        self, storage: SQLiteStorage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await storage.commit([message(1)])
+        await storage.commit([Delete(key(1))])
+        opening: list[str] = []
+        open_writer = Database.open_writer
+
+        def watched(database: Database) -> sqlite3.Connection:
+            opening.append(threading.current_thread().name)
+            return open_writer(database)
+
+        monkeypatch.setattr(Database, "open_writer", watched)
+        await storage.close()
+        await storage.close()
+        assert opening == []
+
+    async def test_it_ends_its_threads_when_another_process_is_in_the_way(self, path: Path) -> None:
+        storage = SQLiteStorage(path, busy_timeout=0.05)
+        await storage.commit([message(1)])
+        await storage.commit([Delete(key(1))])
+        await storage.commit([message(2)])
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            await storage.close()
+            assert storage._pool is None

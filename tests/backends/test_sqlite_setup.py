@@ -150,6 +150,14 @@ class TestVerify:
         execute(path, "CREATE TABLE mine (a)")
         assert "no tables of Locus" in " ".join(sync.verify())
 
+    def test_a_newer_schema_is_named_whatever_it_says_of_its_spaces(self, path: Path, sync: SyncStorage) -> None:
+        sync.commit([message(1)])
+        execute(path, "UPDATE locus_meta SET value = '{\"shape\": 1}' WHERE key = 'space:notes'")
+        assert "cannot read" in " ".join(sync.verify())
+        execute(path, "UPDATE locus_meta SET value = '99' WHERE key = 'schema'")
+        [problem] = sync.verify()
+        assert "upgrade Locus" in problem
+
 
 class TestErrors:
     @pytest.mark.parametrize("given", [":memory:", "", "file::memory:?cache=shared"])

@@ -27,7 +27,7 @@ def test_each_scheme_opens_its_storage(tmp_path: Path, monkeypatch: pytest.Monke
     absolute, relative = open_storage(f"file://{tmp_path}/dir"), open_storage("file://some/dir")
     assert isinstance(absolute, FileStorage)
     assert isinstance(relative, FileStorage)
-    assert (absolute.base_dir, relative.base_dir) == (tmp_path / "dir", Path("some/dir"))
+    assert (absolute.base_dir, relative.base_dir) == (tmp_path / "dir", tmp_path / "some/dir")
     spaced = open_storage("file:///a%20b")
     assert isinstance(spaced, FileStorage)
     assert spaced.base_dir == Path("/a b")

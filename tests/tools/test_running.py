@@ -133,3 +133,21 @@ async def test_a_typed_answer_is_validated_and_asked_for_again_when_it_does_not_
     assert caught.value.rejected is not None
     assert "x" in (caught.value.response_schema or {})["properties"]
     assert await ask.invoke({}, ToolContext(answers=[{"x": 5}])) == "5"
+
+
+async def test_a_tool_that_ran_does_not_fail_for_what_it_returned() -> None:
+    class Mute:
+        def __str__(self) -> str:
+            raise RuntimeError("nothing to say")
+
+    circle: list[object] = []
+    circle.append(circle)
+    given: list[object] = [{"raw": b"\xff\xfe"}, circle, Mute()]
+
+    @tool
+    def give(index: int) -> object:
+        return given[index]
+
+    assert json.loads(await give.invoke({"index": 0})) == {"raw": "__4="}
+    assert "(list) cannot be shown: Circular reference" in await give.invoke({"index": 1})
+    assert await give.invoke({"index": 2}) == "Done. What the tool returned (Mute) cannot be shown: nothing to say"

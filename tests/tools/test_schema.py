@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -167,3 +168,14 @@ def test_two_tools_of_one_name_are_refused_and_unknown_names_list_the_known() ->
         ToolSet([ship, ship])
     with pytest.raises(ToolError, match="no tool named 'shp'. Did you mean 'ship'\\? Known tools: ship"):
         ToolSet([ship]).named("shp")
+
+
+async def test_a_partial_has_the_name_the_words_and_the_types_of_its_function() -> None:
+    def scale(factor: int, value: int) -> int:
+        """Scale a value."""
+        return factor * value
+
+    double = Tool(functools.partial(scale, 2))
+    assert (double.name, double.description) == ("scale", "Scale a value.")
+    assert double.parameters["properties"] == {"value": {"type": "integer"}}
+    assert await double.invoke({"value": "21"}) == "42"

@@ -10,11 +10,11 @@ from locus._ids import check_name
 from locus.agent.blocking import run_blocking
 from locus.agent.cancelling import Cancellation, unstoppable
 from locus.agent.config import AgentConfig, initial_state
-from locus.agent.history import derive_turn, is_empty
+from locus.agent.history import is_empty
 from locus.agent.kit import Kit
 from locus.agent.result import AgentResult
 from locus.agent.session import Session, fresh_turn
-from locus.agent.threads import give_back, open_run, visible
+from locus.agent.threads import give_back, load_turn, open_run, visible
 from locus.core.events import Event
 from locus.core.messages import Message, Part, Role
 from locus.core.state import AgentState
@@ -50,6 +50,8 @@ class Agent:
     ) -> None:  # see AgentConfig
         if model is not None:
             options["model"] = model
+        if config is not None and not isinstance(config, AgentConfig):
+            raise ConfigError(f"config must be an AgentConfig, not {type(config).__name__}; give options as keywords")
         self.config = (config or AgentConfig()).with_options(options)
         self._kit = Kit.of(self.config)
         self.checkpointer = _checkpointer(self.config.checkpointer)
@@ -177,15 +179,19 @@ class Agent:
             return await unstoppable(run.append(new, turn))
 
     async def fork(self, thread_id: str, new_thread_id: str, checkpoint_id: str | None = None) -> str:
-        """Begin a new thread with the state of another, at its newest or a named checkpoint; returns its checkpoint id."""
-        state = await self.get_state(thread_id, checkpoint_id)
-        if state is None:
+        """Begin a new thread with the state of another, at its newest or a named checkpoint; returns its checkpoint id.
+
+        A turn that was over there is over here; one that waits for a person, or was left unfinished, does so here too.
+        """
+        found = await load_turn(self._needs_checkpointer("fork"), thread_id, checkpoint_id)
+        if found is None:
             what = f"thread {thread_id!r} has no checkpoint"
             raise InputError(what if checkpoint_id is None else f"{what} {checkpoint_id!r}")
         async with self._held(check_name(new_thread_id, "new_thread_id")) as run:
             if run.state is not None:
                 raise InputError(f"thread {new_thread_id!r} exists already; fork to another id, or delete it first")
-            return await unstoppable(run.append(state, derive_turn(state)))
+            state, turn = found
+            return await unstoppable(run.append(state, turn or fresh_turn(state, None)))
 
     def _new_turn(self, prompt: Prompt, metadata: Mapping[str, Any] | None, turn_id: str | None) -> _Steps:
         message = _user_message(prompt)

@@ -7,9 +7,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
 from locus.agent.cancelling import Cancellation, Cancelled
 from locus.agent.kit import Kit
+from locus.core.codec import dump_items
 from locus.core.events import Event, ModelChunkEvent
 from locus.core.messages import Message, Role
-from locus.errors import ModelError
+from locus.errors import InputError, ModelError
 from locus.models.base import ModelChunk, ModelResponse, StreamingModel
 
 __all__ = ["Asking"]
@@ -30,13 +31,17 @@ class Asking:
         if not (self._kit.config.stream and isinstance(model, StreamingModel)):
             await self.silently(messages)
             return
-        stream = model.stream(messages, self._kit.schemas, **self._kit.options)
+        try:
+            stream = model.stream(messages, self._kit.schemas, **self._kit.options)
+        except Exception as error:  # noqa: BLE001  # whatever a provider's client raises
+            self.error = _text(error)
+            return
         try:
             while self.response is None:
                 chunk = await self._piece(stream)
                 if chunk is None:
                     return
-                self.response = None if chunk.response is None else _checked(chunk.response)
+                self.response = chunk.response
                 if chunk.content:
                     yield ModelChunkEvent(content=chunk.content)
             yield ModelChunkEvent(done=True)
@@ -47,6 +52,10 @@ class Asking:
     async def _piece(self, stream: AsyncIterator[ModelChunk]) -> ModelChunk | None:
         try:
             chunk = await self._cancellation.race(_next(stream))
+            if chunk is not None and not isinstance(chunk, ModelChunk):
+                raise ModelError(f"a model's stream is made of ModelChunk, not of {type(chunk).__name__}")
+            if chunk is not None and chunk.response is not None:
+                _checked(chunk.response)
         except (Cancelled, asyncio.CancelledError):
             raise
         except Exception as error:  # noqa: BLE001  # whatever a provider's client raises
@@ -71,9 +80,15 @@ async def _next(stream: AsyncIterator[ModelChunk]) -> ModelChunk | None:
     return await anext(stream, None)
 
 
-def _checked(response: ModelResponse) -> ModelResponse:
+def _checked(response: object) -> ModelResponse:
+    if not isinstance(response, ModelResponse):
+        raise ModelError(f"a model answers with a ModelResponse, not with {type(response).__name__}")
     if response.message.role is not Role.ASSISTANT:
         raise ModelError(f"the model answered with a message of the {response.message.role.value}")
+    try:
+        dump_items("messages", (response.message,))
+    except InputError as error:  # it could not be put on record, and asking again for the same would not end
+        raise ModelError(f"the model's answer cannot be stored: {error}") from error
     return response
 
 

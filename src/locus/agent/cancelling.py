@@ -21,15 +21,17 @@ class Cancellation:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._wanted = asyncio.Event()
+        self._requested = False
 
     def request(self) -> None:
         """Ask the run to stop; it settles what is open, records that it was cancelled, and ends."""
+        self._requested = True  # seen at once; the event only wakes who waits
         self._loop.call_soon_threadsafe(self._wanted.set)
 
     @property
     def requested(self) -> bool:
         """Whether somebody asked."""
-        return self._wanted.is_set()
+        return self._requested
 
     async def wait(self) -> None:
         """Return when somebody asks."""

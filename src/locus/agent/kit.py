@@ -11,7 +11,7 @@ from locus.agent.config import AgentConfig
 from locus.agent.conversation import ConversationManager
 from locus.agent.history import closed
 from locus.agent.hooks import Hooks
-from locus.agent.memory import NoMemory, SessionMemory
+from locus.agent.memory import Careful, NoMemory, SessionMemory
 from locus.agent.structured import instructions
 from locus.core.messages import Message
 from locus.core.state import AgentState
@@ -43,6 +43,9 @@ class Kit:
         unknown = sorted(config.terminal_tools - tools.keys())
         if unknown:
             raise ConfigError(f"terminal_tools names {unknown[0]!r}, which is not among the tools: {', '.join(tools)}")
+        if config.conversation_manager is not None and not hasattr(config.conversation_manager, "view"):
+            kind = type(config.conversation_manager).__name__
+            raise ConfigError(f"a conversation_manager needs a method `async view(messages)`; {kind} has none")
         if config.confidence_target is not None and not config.reflexion:
             raise ConfigError("confidence_target needs reflexion=True: confidence does not move without it")
         return cls(config, model, tools, Hooks(config.hooks), config.conversation_manager, _memory(config))
@@ -91,4 +94,4 @@ def _memory(config: AgentConfig) -> SessionMemory:
             f"memory_manager must have the methods of SessionMemory, `prepare` and `finish`; {type(manager).__name__} "
             "has not"
         )
-    return manager
+    return Careful(manager)

@@ -106,7 +106,10 @@ class TurnLoop:
             self.state = self.state.with_message(reply)
         if problem is not None:
             self.state = self.state.with_error(problem)
-        await self.finish("complete" if problem is None else "error", error=problem)
+        if problem is not None and self.cancellation.requested:  # stopped while it was asked to mend its answer
+            await self.finish("cancelled")
+        else:
+            await self.finish("complete" if problem is None else "error", error=problem)
         yield think
 
     async def _fitting(self, reply: Message) -> tuple[Message, str | None]:
@@ -337,7 +340,8 @@ def _with_unique_calls(reply: Message, state: AgentState) -> Message:
     for call in reply.tool_calls:
         call_id = new_id("call_") if not call.id or call.id in used else call.id
         used.add(call_id)
-        calls.append(call.model_copy(update={"id": call_id, "idempotency_key": os.urandom(16).hex()}))
+        name = call.name or "unnamed"  # providers refuse a history with a call that has no name, for good
+        calls.append(call.model_copy(update={"id": call_id, "name": name, "idempotency_key": os.urandom(16).hex()}))
     return reply.model_copy(update={"tool_calls": tuple(calls)})
 
 

@@ -120,6 +120,7 @@ class Session:
     async def _finish_earlier(self, loop: TurnLoop) -> AsyncGenerator[Event, None]:
         if loop.turn.phase == "interrupted":
             await _leave_unanswered(loop)
+            await self._learn(loop)
             return
         async with aclosing(self._played(loop)) as events:
             async for event in events:
@@ -131,6 +132,7 @@ class Session:
         elif loop.turn.phase != "done":  # the model failed once more; a turn that cannot be finished must not block
             await loop.record("done", listed=True, stop_reason="error")
         yield await self._told(terminate(loop.result))
+        await self._learn(loop)
 
     async def _last(self, loop: TurnLoop) -> AsyncGenerator[Event, None]:
         """Play the turn the caller waits for, and give the thread back before the caller hears that it is over."""
@@ -141,11 +143,13 @@ class Session:
         assert self.result is not None
         await unstoppable(give_back(self.run))
         yield await self._told(terminate(self.result))
+        await self._learn(loop)
+
+    async def _learn(self, loop: TurnLoop) -> None:
+        """Let memory take in the messages of a turn that is over."""
         if loop.turn.phase == "done":
-            state = self.result.state
-            await self.kit.memory.finish(
-                state, state.messages[turn_start(state.messages) :], self.run.thread_id or None
-            )
+            new = loop.state.messages[turn_start(loop.state.messages) :]
+            await self.kit.memory.finish(loop.state, new, self.run.thread_id or None)
 
     async def _played(self, loop: TurnLoop) -> AsyncGenerator[Event, None]:
         if loop.turn.phase in ("done", "interrupted"):

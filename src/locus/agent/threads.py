@@ -17,7 +17,7 @@ from locus.errors import StorageError, ThreadBusyError
 from locus.memory.checkpointer import BaseCheckpointer
 from locus.memory.run import ThreadRun, Turn
 
-__all__ = ["EphemeralRun", "PlainRun", "give_back", "open_run", "visible"]
+__all__ = ["EphemeralRun", "PlainRun", "give_back", "load_turn", "open_run", "visible"]
 
 _log = logging.getLogger(__name__)
 
@@ -31,6 +31,23 @@ class _Begins(Protocol):
     """A checkpointer that keeps the whole promise: leases, results of their own, turns on record."""
 
     async def begin(self, thread_id: str, *, wait_seconds: float) -> ThreadRun: ...
+
+
+@runtime_checkable
+class _KnowsTurns(Protocol):
+    """A checkpointer that keeps with each state where its turn stood."""
+
+    async def load_turn(self, thread_id: str, checkpoint_id: str | None) -> tuple[AgentState, Turn | None] | None: ...
+
+
+async def load_turn(
+    checkpointer: BaseCheckpointer, thread_id: str, checkpoint_id: str | None
+) -> tuple[AgentState, Turn | None] | None:
+    """A state on record and where its turn stood; no turn when it was saved outside of any."""
+    if isinstance(checkpointer, _KnowsTurns):
+        return await checkpointer.load_turn(thread_id, checkpoint_id)
+    state = await checkpointer.load(thread_id, checkpoint_id)
+    return None if state is None else (visible(state), _stored_turn(state))
 
 
 async def open_run(checkpointer: BaseCheckpointer | None, thread_id: str | None, wait_seconds: float) -> ThreadRun:

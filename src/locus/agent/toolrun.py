@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,6 +26,11 @@ from locus.tools import Interrupt, Tool, ToolContext, ToolSet
 __all__ = ["ToolRun"]
 
 _log = logging.getLogger(__name__)
+
+_ROOM = 3_000_000
+"""Bytes for the results of one reply. Their record holds each as message, as execution and as text to search, and one
+that is over a storage's limit could never be written: the thread would be stuck."""
+_LONGEST_ERROR = 10_000
 
 
 @dataclass(slots=True)
@@ -45,6 +51,7 @@ class ToolRun:
     attempts: Mapping[str, int] = field(default_factory=dict)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     interrupts: list[dict[str, Any]] = field(default_factory=list)  # JSON: call_id, tool_name, payload ...
+    _taken: int = 0
     _waiting: deque[ToolCall] = field(default_factory=deque)
     _running: dict[asyncio.Task[Outcome | Interrupt], ToolCall] = field(default_factory=dict)
 
@@ -58,6 +65,8 @@ class ToolRun:
                 while self._waiting and len(self._running) < limit and not self.cancellation.requested:
                     call = self._waiting[0]
                     yield ToolStartEvent(tool_name=call.name, tool_call_id=call.id, arguments=call.arguments)
+                    if self.cancellation.requested:
+                        break
                     if await self._start(call):
                         yield self.outcomes[call.id].event(call)
                 if self.cancellation.requested:
@@ -135,6 +144,7 @@ class ToolRun:
         return await unstoppable(self._settle(call, outcome))
 
     async def _settle(self, call: ToolCall, outcome: Outcome) -> Outcome:
+        outcome = self._fitted(outcome)
         try:
             recorded = await self.run.settle(call.id, outcome.to_json())
         except InputError as refused:  # larger than a record may be, and than a model could read
@@ -142,6 +152,20 @@ class ToolRun:
             recorded = await self.run.settle(call.id, outcome.to_json())
         self.outcomes[call.id] = Outcome.from_json(recorded)
         return self.outcomes[call.id]
+
+    def _fitted(self, outcome: Outcome) -> Outcome:
+        """The outcome, or word that it is too large to be kept with the others of its reply."""
+        if outcome.error is not None:
+            return replace(outcome, error=outcome.error[:_LONGEST_ERROR])
+        size = len(json.dumps(outcome.result))
+        if self._taken + size > _ROOM:
+            error = (
+                f"the tool ran, but its result cannot be kept: it has {size:,} bytes, and the results of one reply may "
+                f"have {_ROOM:,} together; store large values elsewhere and return a reference"
+            )
+            return replace(outcome, result=None, error=error)
+        self._taken += size
+        return outcome
 
     async def _ended(self, call: ToolCall, end: Outcome | Interrupt) -> bool:
         if isinstance(end, Interrupt):

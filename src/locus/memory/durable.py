@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,10 +17,11 @@ from locus.memory.log.lease import Seen
 from locus.memory.log.log import Entry, Log, check_limit
 from locus.memory.log.record import Header, Ranges, log_sort
 from locus.memory.log.removal import finish_removal, remove, sweep
-from locus.memory.log.run import LogRun, begin
+from locus.memory.log.run import LogRun, begin, turn_from_json
 from locus.memory.log.tags import metadata_tags, metadata_where
 from locus.memory.log.textmatch import newest_holder
 from locus.memory.log.view import View
+from locus.memory.run import Turn
 from locus.storage._json import encode_json
 from locus.storage.base import Hit, Query, Record, Space, Storage
 
@@ -113,6 +113,8 @@ class DurableCheckpointer(BaseCheckpointer):
         part = _part(thread_id)
         if checkpoint_id is not None:
             found = await self._log.load_named(part, check_name(checkpoint_id, "checkpoint_id"))
+            if found and self._log.ttl_seconds is not None:
+                await self._touch(part, await self._log.view(part))
             return _state(found[1]) if found else None
         view = await self._log.with_doc(part, await self._log.fresh(part))
         await self._touch(part, view)
@@ -121,9 +123,11 @@ class DurableCheckpointer(BaseCheckpointer):
     async def _touch(self, part: Part, view: View) -> None:
         """A read is a use: it puts off the thread's expiry."""
         ttl = self._log.ttl_seconds
-        if ttl is None or view.tail is None or self.storage.clock() - view.tail.at < _TOUCH_AFTER * ttl:
+        if ttl is None or view.tail is None:
             return
-        await self._log.touch(part)
+        used = view.tail.at if view.expires_at is None else view.expires_at - ttl
+        if self.storage.clock() - used >= _TOUCH_AFTER * ttl:
+            await self._log.touch(part)
 
     async def list_checkpoints(self, thread_id: str, limit: int = 10) -> list[str]:
         """Return checkpoint ids, newest first."""
@@ -199,10 +203,23 @@ class DurableCheckpointer(BaseCheckpointer):
             parts = {hit.record.key.part for hit in hits} - views.keys()
             views |= await self._views(sorted(parts))
             for hit in hits:
-                yield hit, _readable(views[hit.record.key.part])
+                view = _readable(views[hit.record.key.part])
+                if query.one_per_part and view.head and not self._log.live_state(hit.record, view):
+                    hit = await self._live_hit(replace(query, prefix=hit.record.key.part), view) or hit
+                yield hit, view
             if len(hits) < page:
                 return
             offset += page
+
+    async def _live_hit(self, query: Query, view: View) -> Hit | None:
+        """The newest hit in a thread that is not removed, where a removed one whose content is still there hides it."""
+        newest: Hit | None = None
+        offset = 0
+        while hits := await self.storage.search(replace(query, one_per_part=False, offset=offset, limit=_PAGE)):
+            live = [hit for hit in hits if self._log.live_state(hit.record, view)]
+            newest = max([newest, *live] if newest else live, key=lambda hit: hit.record.key.sort, default=None)
+            offset += _PAGE
+        return newest
 
     async def _views(self, parts: list[Part]) -> dict[Part, View | CorruptRecordError]:
         """What several threads end in, in one round trip; a damaged one does not stand in the way of the others."""
@@ -229,7 +246,11 @@ class DurableCheckpointer(BaseCheckpointer):
         alive = [(part, view.head.position) for part, view in views.items() if view.head]
         records = await self.storage.get([self._log.key(part, log_sort(position)) for part, position in alive])
         live = (self._log.live_state(record, views[part]) for (part, _), record in zip(alive, records, strict=True))
-        return {part: head for (part, _), head in zip(alive, live, strict=True) if head}
+        heads = {part: head for (part, _), head in zip(alive, live, strict=True) if head}
+        missed = [part for part, _ in alive if part not in heads]
+        again = {part: _readable(view) for part, view in (await self._views(missed)).items()}  # removed as we looked
+        changed = {part: view for part, view in again.items() if view.position != views[part].position}
+        return {**heads, **await self._heads(changed)} if changed else heads
 
     async def vacuum(self, older_than_days: float = 30) -> int:
         """Remove checkpoints older than that; an idle thread goes whole, an unfinished one stays.
@@ -244,11 +265,11 @@ class DurableCheckpointer(BaseCheckpointer):
             raise InputError(f"older_than_days must be a number of at least 0, not {older_than_days!r}")
         cutoff = self.storage.clock() - older_than_days * 86_400
         removed = 0
-        damaged: list[CorruptRecordError] = []
+        damaged: list[CorruptRecordError | InputError] = []
         async for part, _ in self._threads(alive=False):
             try:
                 removed += await self._vacuum_thread(part, cutoff)
-            except CorruptRecordError as error:  # reported once the others are done
+            except (CorruptRecordError, InputError) as error:  # damaged, or too large to re-base: reported at the end
                 damaged.append(error)
         await self.storage.purge()
         if damaged:
@@ -285,10 +306,9 @@ class DurableCheckpointer(BaseCheckpointer):
         """Thread ids that match a pattern in which `*` stands for anything."""
         if not isinstance(pattern, str):
             raise InputError(f"a pattern of thread ids must be a string, not {type(pattern).__name__}")
-        matcher = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
         found: list[str] = []
         if check_limit(limit):
-            async for part, _ in self._threads(matcher=matcher):
+            async for part, _ in self._threads(pattern=pattern):
                 found.append(part[0])
                 if len(found) == limit:
                     break
@@ -306,20 +326,31 @@ class DurableCheckpointer(BaseCheckpointer):
         return [{**_info(*head), "thread_id": part[0]} for part, head in heads.items()]
 
     async def _threads(
-        self, *, alive: bool = True, matcher: re.Pattern[str] | None = None
+        self, *, alive: bool = True, pattern: str = "*"
     ) -> AsyncIterator[tuple[Part, View | CorruptRecordError]]:
         """All threads, or those that have a checkpoint (or had, and are damaged), with what their logs end in; two round trips a page."""
         await self._log.ready()
         cursor: str | None = None
         while True:
             page = await self.storage.parts(self._log.space.name, cursor=cursor, limit=_PAGE)
-            parts = [part for part in page.parts if matcher is None or matcher.fullmatch(part[0])]
+            parts = [part for part in page.parts if _matches(pattern, part[0])]
             for part, view in (await self._views(parts)).items() if parts else ():
                 if isinstance(view, CorruptRecordError) or view.head is not None or not alive:
                     yield part, view
             cursor = page.cursor
             if cursor is None:
                 return
+
+    async def load_turn(
+        self, thread_id: str, checkpoint_id: str | None = None
+    ) -> tuple[AgentState, Turn | None] | None:
+        """The named state, or the newest one, and where its turn stood; no turn when it was saved outside of any."""
+        part = _part(thread_id)
+        if checkpoint_id is not None:
+            found = await self._log.load_named(part, check_name(checkpoint_id, "checkpoint_id"))
+            return (_state(found[1]), turn_from_json(found[0].turn)) if found else None
+        view = await self._log.with_doc(part, await self._log.fresh(part))
+        return (_state(view.doc), turn_from_json(view.tail.turn if view.tail else None)) if view.doc else None
 
     async def begin(self, thread_id: str, *, wait_seconds: float = 0.0) -> LogRun:
         """Hold the thread for a run; raises `ThreadBusyError` if another holds it for longer than `wait_seconds`."""
@@ -340,6 +371,21 @@ class _Old:
             self.listed += header.listed
         else:
             self.all = False
+
+
+def _matches(pattern: str, name: str) -> bool:
+    """Whether `name` is `pattern` with anything for each `*`, in one pass however many there are."""
+    first, *others = pattern.split("*")
+    if not others:
+        return name == pattern
+    at = len(first)
+    for piece in others[:-1]:
+        at = name.find(piece, at)
+        if at < 0:
+            return False
+        at += len(piece)
+    last = others[-1]
+    return name.startswith(first) and name.endswith(last) and len(name) - len(last) >= at
 
 
 def _part(thread_id: str) -> Part:

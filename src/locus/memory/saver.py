@@ -15,7 +15,7 @@ from locus.errors import ConfigError, ConflictError, CorruptRecordError, InputEr
 from locus.memory.log.doc import Doc, Part
 from locus.memory.log.log import Entry, Log, check_limit
 from locus.memory.log.record import Header
-from locus.memory.log.removal import remove
+from locus.memory.log.removal import remove, sweep
 from locus.memory.log.tags import metadata_tags
 from locus.storage._json import encode_json
 from locus.storage.base import Delete, Key, Put, Record, Space, Span, Storage
@@ -167,15 +167,23 @@ class CheckpointSaver:
             await self.storage.commit([Delete(record.key) for record in writes])
         return found
 
+    async def sweep(self) -> None:
+        """Finish what a killed delete left, drop what stays of deleted threads after a day, remove what has expired."""
+        await self._log.ready()
+        async for part in self._namespaces():
+            await sweep(self._log, part)
+        await self.storage.purge()
+
     async def close(self) -> None:
         """Give back connections; the saver can be used again."""
         if self._owns_storage:
             await self.storage.close()
 
-    async def _namespaces(self, thread_id: str) -> AsyncIterator[Part]:
+    async def _namespaces(self, *thread_id: str) -> AsyncIterator[Part]:
+        """The namespaces of a thread, or of all."""
         cursor: str | None = None
         while True:
-            page = await self.storage.parts(self._log.space.name, (thread_id,), cursor=cursor, limit=_PAGE)
+            page = await self.storage.parts(self._log.space.name, thread_id, cursor=cursor, limit=_PAGE)
             for part in page.parts:
                 yield part
             cursor = page.cursor
@@ -252,11 +260,16 @@ def _json(value: dict[str, Any], what: str) -> dict[str, Any]:
 
 def _check_retry(part: Part, have: dict[str, Any], data: dict[str, Any], entry: Entry) -> None:
     had = {"m": have["metadata"], "parent": have["parent_checkpoint_id"]}
-    if have["checkpoint"] != data or had != entry.metadata:
+    if _canonical(have["checkpoint"], had) != _canonical(data, entry.metadata):
         raise ConflictError(
             f"checkpoint {have['checkpoint_id']!r} of thread {part[0]!r} exists with another content; "
             "a checkpoint is never rewritten: put the new one under a new id"
         )
+
+
+def _canonical(*values: Any) -> str:  # Any: JSON
+    """JSON in one order of its keys, in which 1 and true are two values."""
+    return json.dumps(values, sort_keys=True)
 
 
 def _joined(header: Header, doc: Doc) -> dict[str, Any]:

@@ -196,6 +196,10 @@ class SyncCheckpointSaver:
         """Delete every checkpoint and pending write of a thread, in all namespaces; False if there was none."""
         return run(self._inner.delete_thread(thread_id), blocking=self._inner.blocking)
 
+    def sweep(self) -> None:
+        """Finish what a killed delete left, drop what stays of deleted threads after a day, remove what has expired."""
+        run(self._inner.sweep(), blocking=self._inner.blocking)
+
     def close(self) -> None:
         """Give back connections; the saver can be used again."""
         run(self._inner.close(), blocking=self._inner.blocking)

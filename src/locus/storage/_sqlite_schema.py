@@ -54,6 +54,8 @@ def inspect(database: Database, *, fts: bool) -> list[str]:
     try:
         with closing(database.open_untouched()) as connection:
             return _problems(connection, database, fts=fts)
+    except SetupError as error:
+        return [f"{path}: {error}"]
     except sqlite3.Error as error:
         return [str(database.translate(error))]
 
@@ -69,6 +71,8 @@ def _problems(connection: sqlite3.Connection, database: Database, *, fts: bool) 
     if version != len(MIGRATIONS):
         way = "upgrade Locus" if version > len(MIGRATIONS) else "the first use of the storage brings it up to date"
         problems.append(f"{database.path} has schema {version}, this Locus has {len(MIGRATIONS)}; {way}")
+    if version > len(MIGRATIONS):
+        return problems  # what is in it is not for this version to judge
     for space in _declared(connection).values():
         lacking = [name for name in Tables(space, fts=fts).names() if name not in tables]
         problems += [f"table {name!r} of space {space.name!r} is missing" for name in lacking]

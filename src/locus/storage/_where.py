@@ -12,6 +12,11 @@ __all__ = ["OPERATORS", "Where", "check_where", "matches"]
 
 Where: TypeAlias = Mapping[str, Any]  # a scalar, or a mapping of operators to values
 
+MAX_CONDITIONS = 500
+"""Of one filter: each is a level of an expression, and engines stop at a thousand."""
+MAX_VALUES = 30_000
+"""In all lists of one filter: some drivers bind no more than 32,766."""
+
 OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in")
 
 
@@ -27,6 +32,7 @@ def check_where(where: Where) -> dict[str, dict[str, Any]]:
         for operator, value in conditions.items():
             _check_condition(tag, operator, value)
         checked[tag] = conditions
+    _check_size(checked)
     return checked
 
 
@@ -75,6 +81,13 @@ def _holds(operator: str, present: bool, have: Any, want: Any) -> bool:
 
 def _same(have: object, want: object) -> bool:
     return kind_of(have) == kind_of(want) and have == want
+
+
+def _check_size(where: Mapping[str, Mapping[str, Any]]) -> None:
+    if sum(map(len, where.values())) > MAX_CONDITIONS:
+        raise InputError(f"a filter may have at most {MAX_CONDITIONS} conditions; search several times")
+    if sum(len(conditions.get("$in", ())) for conditions in where.values()) > MAX_VALUES:
+        raise InputError(f"the $in of a filter may list at most {MAX_VALUES:,} values; search several times")
 
 
 def _check_condition(tag: str, operator: object, value: object) -> None:

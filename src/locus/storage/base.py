@@ -62,6 +62,8 @@ __all__ = [
 MAX_RECORD_BYTES: Final = 12 * 1024 * 1024
 MAX_NAMES: Final = 12
 MAX_SORT_BYTES: Final = 160
+_MOST: Final = 2**53  # a greater limit means the same, and a driver need not take it
+_MOST_BITS: Final = 4_096  # of a whole number in a tag: JSON of longer ones is refused by Python itself
 
 Scalar: TypeAlias = str | int | float | bool | None
 T = TypeVar("T")
@@ -286,10 +288,9 @@ class Storage(ABC):
         """The records of each span in order. Several spans are one round trip."""
         spans = list(spans)
         for span in spans:
-            _check_part(span.part, least=1)
-            _check_limit(span.limit)
+            _check_span(span)
         await self._ready(*(span.space for span in spans))
-        return await self._scan(spans) if spans else []
+        return await self._scan([_capped(span) for span in spans]) if spans else []
 
     async def parts(
         self, space: str, prefix: tuple[str, ...] = (), *, cursor: str | None = None, limit: int = 100
@@ -298,7 +299,7 @@ class Storage(ABC):
         _check_part(prefix, least=0)
         _check_limit(limit)
         await self._ready(space)
-        return await self._parts(space, tuple(prefix), cursor, limit)
+        return await self._parts(space, tuple(prefix), cursor, min(limit, _MOST))
 
     async def commit(self, ops: Sequence[Op]) -> list[str | None]:
         """Do `ops` in order and return the new `rev` of each put (None for deletes and checks).
@@ -316,14 +317,16 @@ class Storage(ABC):
         _check_part(query.prefix, least=0)
         _check_limit(query.limit)
         _check_limit(query.offset)
-        where = check_where(query.where)
+        query = replace(
+            query, where=check_where(query.where), limit=min(query.limit, _MOST), offset=min(query.offset, _MOST)
+        )
         self._check_supported(query)
         await self._ready(query.space)
         if query.vector is not None:
             query = replace(query, vector=self._checked_vector(query.space, query.vector))
         if query.text is not None and query.vector is not None:
-            return await self._fused(replace(query, where=where))
-        return await self._search(replace(query, where=where))
+            return await self._fused(query)
+        return await self._search(query)
 
     async def purge(self) -> int:
         """Remove what has expired and nothing else; returns how many records went."""
@@ -381,6 +384,9 @@ class Storage(ABC):
         check_key(op.key)
         if not isinstance(op, Put):
             return op
+        check_name(op.token, "a token")
+        if op.blob is not None and not isinstance(op.blob, bytes | bytearray | memoryview):
+            raise InputError(f"a blob must be bytes, not {type(op.blob).__name__}")
         body_json = op.body_json or encode_json(op.body)
         text = _clean_text(op.text)
         size = _bytes(body_json) + _bytes(text or "") + len(op.blob or b"")
@@ -500,10 +506,10 @@ class BlockingStorage(Storage):
         return await self.offload(self.do_purge)
 
     async def _close(self) -> None:
-        pool, self._pool = self._pool, None
         try:
-            self.do_close()
+            await self.offload(self.do_close)  # it may wait for the disk, or for another process
         finally:
+            pool, self._pool = self._pool, None
             if pool is not None:
                 pool.shutdown(wait=False)
 
@@ -541,13 +547,25 @@ def _check_part(part: tuple[str, ...], *, least: int) -> None:
         check_name(name, "a name of a part")
 
 
+def _check_span(span: Span) -> None:
+    _check_part(span.part, least=1)
+    _check_limit(span.limit)
+    for bound in (span.start, span.end):
+        if bound is not None and not (isinstance(bound, str) and bound.isascii()):
+            raise InputError(f"a span's start and end are ASCII text, as a sort is, or None, not {bound!r}")
+
+
+def _capped(span: Span) -> Span:
+    return span if span.limit is None or span.limit <= _MOST else replace(span, limit=_MOST)
+
+
 def _check_limit(limit: int | None) -> None:
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
         raise InputError(f"limit must be a whole number of at least 0, not {limit!r}")
 
 
 def _check_time(expires_at: float | None) -> None:
-    if expires_at is not None and not (isinstance(expires_at, int | float) and math.isfinite(expires_at)):
+    if expires_at is not None and not (isinstance(expires_at, int | float) and abs(expires_at) <= 1e18):
         raise InputError(f"expires_at must be seconds since the epoch or None, not {expires_at!r}")
 
 
@@ -561,6 +579,8 @@ def _check_tag(tag: str, value: Scalar) -> None:
         raise InputError(f"tag {tag!r} must be text, a number, a bool or None, not {type(value).__name__}")
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"tag {tag!r} must be finite, not {value}")
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise InputError(f"tag {tag!r} must be a number of at most {_MOST_BITS} bits, not of {value.bit_length()}")
 
 
 def _clean_text(text: str | None) -> str | None:

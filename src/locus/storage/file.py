@@ -79,7 +79,7 @@ class FileStorage(BlockingStorage):
 
     def __init__(self, base_dir: str | os.PathLike[str], *, pretty: bool = True) -> None:
         super().__init__()
-        self.base_dir = Path(base_dir)
+        self.base_dir = Path(os.path.abspath(base_dir))  # the same place when the process changes its directory
         self._pretty = pretty
         self._known: dict[str, int] = {}  # directories whose own name is known to be on the disk, with their inode
 

@@ -181,18 +181,17 @@ class SQLiteStorage(BlockingStorage):
         return total
 
     def do_close(self) -> None:
+        # The counts are asked too: a caller is answered before the writer has tidied up after it.
+        left = self._has_removed or any(tables.removed or tables.unindexed for tables in list(self._tables.values()))
         try:
-            if self._has_removed:
+            if left:
                 with self._writer.exclusive() as connection:
+                    self._has_removed = False
                     self._merge_words(connection, at_least=1)
                     self._give_back(connection, spare=0)
         finally:
             self._writer.close()
             self._readers.close()
-
-    async def _close(self) -> None:
-        await self.offload(self.do_close)  # the last connection writes the log back, which may take a while
-        await super()._close()
 
     def _begin(self) -> None:
         self._writer = Writer(self._database, self._tidy)

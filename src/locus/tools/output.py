@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 
 from pydantic import BaseModel
-from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
+from pydantic_core import to_json, to_jsonable_python
 
 __all__ = ["render_result"]
 
@@ -22,17 +22,20 @@ def render_result(value: object) -> str:
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (Mapping, list, tuple, set, frozenset, BaseModel)) or _is_dataclass(value):
-        return _json(value)
-    return str(value)
+    try:
+        if isinstance(value, (Mapping, list, tuple, set, frozenset, BaseModel)) or _is_dataclass(value):
+            return _json(value)
+        return str(value)
+    except Exception as error:  # noqa: BLE001  # whatever the value raises: the tool has run, and must not pass for failed
+        return f"Done. What the tool returned ({type(value).__name__}) cannot be shown: {error}"
 
 
 def _json(value: object) -> str:
     # inf and nan have no JSON, and a value of an unknown class should not fail the call: both become text.
     try:
         return to_json(value, fallback=str, inf_nan_mode="strings").decode("utf-8")
-    except PydanticSerializationError:  # a text with a lone surrogate has no UTF-8; escaped it can be sent
-        return json.dumps(to_jsonable_python(value, fallback=str, inf_nan_mode="strings"))
+    except ValueError:  # a lone surrogate, or bytes that are no text: escaped, or as base64, they can be sent
+        return json.dumps(to_jsonable_python(value, fallback=str, inf_nan_mode="strings", bytes_mode="base64"))
 
 
 def _is_dataclass(value: object) -> bool:

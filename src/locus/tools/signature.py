@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from pydantic.fields import FieldInfo
 from locus.errors import ConfigError, ToolError
 from locus.tools.context import ToolContext
 
-__all__ = ["Arguments"]
+__all__ = ["Arguments", "without_partial"]
 
 _POSITIONAL = inspect.Parameter.POSITIONAL_ONLY
 _REST = inspect.Parameter.VAR_KEYWORD
@@ -72,7 +73,15 @@ class Arguments:
         return "Invalid arguments: " + "; ".join(problems)
 
 
+def without_partial(function: Callable[..., object]) -> Callable[..., object]:
+    """The function inside `functools.partial`, whose name, docstring and annotations the wrapper does not show."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
 def _hints(function: Callable[..., object], scope: Mapping[str, object]) -> dict[str, Any]:
+    function = without_partial(function)
     target = function if inspect.isroutine(function) else type(function).__call__
     try:
         return get_type_hints(target, localns=dict(scope), include_extras=True)
@@ -84,7 +93,10 @@ def _hints(function: Callable[..., object], scope: Mapping[str, object]) -> dict
 
 
 def _parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
-    parameters = list(inspect.signature(function).parameters.values())
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{function!r} cannot be a tool: {error}; wrap it in a function with type hints") from error
     # `self` of a method decorated in its class body; it is bound when the tool is taken from an object.
     if parameters and parameters[0].name == "self" and parameters[0].annotation is inspect.Parameter.empty:
         return parameters[1:]

@@ -15,7 +15,7 @@ from locus.tools.context import ToolContext
 from locus.tools.docstring import parse_docstring
 from locus.tools.offload import offload
 from locus.tools.output import render_result
-from locus.tools.signature import Arguments
+from locus.tools.signature import Arguments, without_partial
 
 __all__ = ["Tool", "ToolSet", "tool"]
 
@@ -42,9 +42,10 @@ class Tool(Generic[P, R]):
         timeout: float | None = None,
         scope: Mapping[str, object] | None = None,
     ) -> None:
-        about, described = parse_docstring(inspect.getdoc(function))
+        named = without_partial(function)
+        about, described = parse_docstring(inspect.getdoc(named))
         self.function = function
-        self.name = _checked_name(name or str(getattr(function, "__name__", type(function).__name__)))
+        self.name = _checked_name(name or str(getattr(named, "__name__", type(named).__name__)))
         self.description = description if description is not None else about
         self.idempotent = idempotent
         self.timeout = _checked_timeout(self.name, timeout)
@@ -87,8 +88,7 @@ class Tool(Generic[P, R]):
 
 
 def _is_async(function: Callable[..., object]) -> bool:
-    while isinstance(function, functools.partial):
-        function = function.func
+    function = without_partial(function)
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 

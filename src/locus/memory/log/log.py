@@ -122,8 +122,8 @@ class Log:
         """Take note of a last record that was just read."""
         header = header_of(record) if record else None
         known = self._cache.get(part)
-        same = known and header and same_state(known.head, header.head)
-        doc = known.doc if known and same else None
+        lasts = known and known.lasts(self.storage.clock(), self.monotonic() - STALE_AFTER)
+        doc = known.doc if known and lasts and header and same_state(known.head, header.head) else None
         return self.note(part, View(header, doc, self.monotonic(), record.expires_at if record else None))
 
     def note(self, part: Part, view: View) -> View:
@@ -183,9 +183,10 @@ class Log:
 
     async def load_named(self, part: Part, checkpoint_id: str) -> tuple[Header, Doc] | None:
         """The live state with this id and its content; None if there is none, or none any more."""
-        found = await self.find(part, checkpoint_id)
-        doc = await self.load_state(part, *found) if found else None
-        return (found[1], doc) if found and doc else None
+        while (found := await self.find(part, checkpoint_id)) and found[1].chain:
+            if doc := await self.load_state(part, *found):
+                return found[1], doc
+        return None
 
     async def load_state(self, part: Part, record: Record, header: Header) -> Doc | None:
         """The content of a state whose record was read; None if it was removed since."""
@@ -384,6 +385,7 @@ class Log:
         now: float,
     ) -> tuple[dict[str, Any], Chain]:
         """The long fields as stored: as a delta or, when the chain should be cut, whole."""
+        chain: Chain | None = None
         if head is not None and base is not None:
             had, items = sum(map(len, base.long.values())), sum(map(len, doc.long.values()))
             kept = items - sum(len(change.new_items) for change in changes.values())
@@ -394,6 +396,10 @@ class Log:
                 return self._delta(base, changes), chain
         long = {name: {"+": self.codec.dump_items(name, items)} for name, items in doc.long.items() if items}
         size = len(encode_checked(long))
+        if chain and base and 2 * size > (most := self.storage.capabilities.max_record_bytes):
+            delta = self._delta(base, changes)
+            if size + len(encode_checked([delta, delta, doc.small])) + _LARGE > most:  # more than one record holds
+                return delta, replace(chain, length=0, born=now)
         return long, Chain(position, checkpoint_id, position, 0, size + _OVERHEAD, size, now)
 
     def _delta(self, base: Doc, changes: dict[str, Change]) -> dict[str, Any]:
@@ -426,7 +432,7 @@ class Log:
 
     async def find(self, part: Part, checkpoint_id: str, view: View | None = None) -> tuple[Record, Header] | None:
         """The live state with this id, or None; as of `view` if one is given."""
-        view = view or await self.fresh(part)
+        given, view = view is not None, view or await self.fresh(part)
         if view.head is None:
             return None
         position = id_position(checkpoint_id)
@@ -442,6 +448,8 @@ class Log:
             found = self.live_state(hit.record, view, checkpoint_id) if hit.record.key.part == part else None
             if found:
                 return found
+            if not given and hit.record.key.part == part and int(hit.record.key.sort[1:]) > view.position:
+                return await self.find(part, checkpoint_id)  # it was replaced while we looked
         return None
 
     def live_state(

@@ -212,12 +212,13 @@ async def _write_stubs(log: Log, batch: list[Op]) -> None:
 async def _settle(log: Log, part: Part, target: Ranges, announced: Header) -> None:
     """Say in the announcement that it is carried out, if it is still the last record."""
     [record] = await log.storage.get([log.key(part, log_sort(announced.position))])
-    if record is None or record.body.get("kind") != "mark":
+    if record is None or record.body.get("kind") == "stub":
         return
     header = header_of(record)
-    put = Put(
-        record.key, replace(header, gone=header.gone - target).to_json(), record.rev, expires_at=record.expires_at
-    )
+    body = {name: value for name, value in record.body.items() if name not in ("gone", "gone_at")}
+    if left := header.gone - target:
+        body |= {"gone": [list(span) for span in left.spans], "gone_at": header.gone_at}
+    put = Put(record.key, body, record.rev, expires_at=record.expires_at, tags=record.tags, text=record.text)
     try:
         await log.storage.commit([put])
     except ConflictError:

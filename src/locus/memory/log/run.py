@@ -21,7 +21,7 @@ from locus.memory.log.view import View, same_state
 from locus.memory.run import Turn
 from locus.storage.base import ABSENT, Delete, Put, Query, Record, Span
 
-__all__ = ["LogRun", "begin"]
+__all__ = ["LogRun", "begin", "turn_from_json"]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.25
 

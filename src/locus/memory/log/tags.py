@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from locus._ids import check_name
+from locus.errors import InputError
 from locus.storage.base import Scalar
 
 __all__ = ["metadata_tags", "metadata_where"]
@@ -30,4 +31,7 @@ def metadata_where(name: str, value: Any) -> dict[str, Scalar]:
 def _tag(name: str, value: Any) -> tuple[str, Scalar]:
     if value is None or isinstance(value, str | int | float | bool):
         return f"m.{name}", value
-    return f"j.{name}", json.dumps(value, sort_keys=True, default=str)
+    try:
+        return f"j.{name}", json.dumps(value, sort_keys=True, default=str)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"metadata {name!r} must be plain JSON, not nested too deeply: {error}") from error

@@ -14,6 +14,8 @@ from locus.storage.base import Record
 
 __all__ = ["newest_holder"]
 
+_PAGE = 64
+
 
 async def newest_holder(log: Log, part: Part, view: View, record: Record, query: str) -> Header | None:
     """The newest live state that has what the query found in `record`; None when no state has it any more."""
@@ -26,12 +28,16 @@ async def newest_holder(log: Log, part: Part, view: View, record: Record, query:
         [newest] = await log.storage.scan([log.span(part, view.head.position, view.head.position)])
         head = log.live_state(newest[0], view) if newest else None
         return head[1] if head else None
-    for state, header in await log.states(part, view, view.position):
-        if header.position < live[1].position:
+    before: int | None = None
+    while states := await log.states(part, view, _PAGE, before=before):
+        states = [state for state in states if state[1].position >= live[1].position]
+        docs = await log.load_states(part, states[::-1])
+        for (_, header), doc in zip(states, docs[::-1], strict=True):
+            if doc and _holds(doc, found):
+                return header
+        if len(states) < _PAGE:
             break
-        doc = await log.load_state(part, state, header)
-        if doc and _holds(doc, found):
-            return header
+        before = states[-1][1].position
     return live[1]
 
 

@@ -37,6 +37,10 @@ class View:
         """Positions announced as removed."""
         return self.tail.gone if self.tail else Ranges()
 
+    def lasts(self, now: float, read_after: float) -> bool:
+        """Whether the log is certainly still this one: where it ended, another may have begun under the same ids."""
+        return (self.expires_at is None or now < self.expires_at) and self.read_at > read_after
+
 
 class Views:
     """Views by part, least recently used first to go, bounded by the size of what they hold."""

@@ -357,6 +357,20 @@ class SaverContract(Medium):
         await checkpointer.delete("thread")
         assert await get(saver, "one") == {"x": 2}
 
+    async def test_a_sweep_leaves_nothing_of_a_thread_that_was_deleted_a_day_ago(
+        self, saver: CheckpointSaver, storage: Storage, clock: FakeClock
+    ) -> None:
+        for name in ("one", "two", "three"):
+            await put(saver, name, thread_id="gone")
+            await put(saver, name)
+        assert await saver.delete_thread("gone")
+        await saver.sweep()
+        assert len((await storage.parts(DEFAULT_SAVER_TABLE)).parts) == 2
+        clock.advance(2 * 86_400)
+        await saver.sweep()
+        assert (await storage.parts(DEFAULT_SAVER_TABLE)).parts == [("thread", "ns:default")]
+        assert await ids(saver) == ["three", "two", "one"]
+
     async def test_a_thread_expires_after_its_last_use(self, another: OpenSaver, clock: FakeClock) -> None:
         saver = another(ttl_seconds=100)
         await put(saver, "one")

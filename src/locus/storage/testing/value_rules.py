@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import unicodedata
 from typing import Any
 
@@ -154,12 +155,41 @@ class ValueRules:
     async def test_tags_and_times_of_other_kinds_are_refused(self, storage: Storage) -> None:
         refused: list[dict[str, Any]] = [
             {"tags": {"a": [1]}}, {"tags": {"a": math.nan}}, {"tags": {"": 1}}, {"tags": {1: 1}}, {"tags": {"a": b"x"}},
-            {"expires_at": math.nan}, {"expires_at": "soon"},
+            {"expires_at": math.nan}, {"expires_at": "soon"}, {"expires_at": 10**30}, {"expires_at": 10**400},
+            {"tags": {"a": 10**5_000}}, {"blob": "text"}, {"token": 5}, {"token": ""},
         ]  # fmt: skip
         for fields in refused:
             with pytest.raises(InputError):
-                await put(storage, "1", **fields)
+                await storage.commit([Put(key("1"), {}), Put(key("2"), {}, **fields)])
         assert await sorts(storage) == []
+
+    async def test_a_limit_may_be_any_whole_number(self, storage: Storage) -> None:
+        await put(storage, "1", text="apple")
+        for limit in (sys.maxsize, 10**30):
+            assert [len(some) for some in await storage.scan([Span("notes", PART, limit=limit)])] == [1]
+            assert (await storage.parts("notes", limit=limit)).parts == [PART]
+            assert len(await storage.search(Query("notes", limit=limit))) == 1
+            assert await storage.search(Query("notes", limit=limit, offset=limit)) == []
+        for refused in (-1, 1.0, True, "1"):
+            with pytest.raises(InputError):
+                await storage.parts("notes", limit=refused)  # type: ignore[arg-type]  # that is the point
+
+    async def test_spans_and_filters_that_no_storage_could_take_are_refused(self, storage: Storage) -> None:
+        await put(storage, "1", tags={"n": 1})
+        bounds: list[Any] = ["\ud800", "é", 5]
+        for bound in bounds:
+            for span in (Span("notes", PART, start=bound), Span("notes", PART, end=bound)):
+                with pytest.raises(InputError):
+                    await storage.scan([span])
+        assert len(await storage.search(Query("notes", where={"n": {"$in": list(range(30_000))}}))) == 1
+        assert len(await storage.search(Query("notes", where={f"n{at}": {"$ne": 1} for at in range(500)}))) == 1
+        refused: list[dict[str, Any]] = [
+            {"n": {"$in": list(range(30_001))}},
+            {f"n{at}": {"$ne": 1} for at in range(501)},
+        ]
+        for where in refused:
+            with pytest.raises(InputError, match="search several times"):
+                await storage.search(Query("notes", where=where))
 
     async def test_ten_megabytes_fit_and_over_the_limit_is_refused(self, storage: Storage) -> None:
         large = {"text": "x" * (10 * 1024 * 1024)}
