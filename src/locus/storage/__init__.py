@@ -6,7 +6,6 @@ from locus.storage.base import (
     ABSENT,
     ANY,
     MAX_RECORD_BYTES,
-    BlockingStorage,
     Capabilities,
     Check,
     Delete,
@@ -22,6 +21,7 @@ from locus.storage.base import (
     Span,
     Storage,
 )
+from locus.storage.blocking import BlockingStorage
 from locus.storage.registry import known_schemes, open_storage, register
 from locus.storage.sync import SyncStorage
 

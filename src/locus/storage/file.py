@@ -30,7 +30,6 @@ from locus.storage._conditions import to_be_done
 from locus.storage._durable import locked, publish, read_file, temporary, translated
 from locus.storage._files import META, PartMeta, decode_directory, decode_records, encode_directory, encode_record
 from locus.storage.base import (
-    BlockingStorage,
     Capabilities,
     Check,
     Delete,
@@ -44,6 +43,7 @@ from locus.storage.base import (
     Space,
     Span,
 )
+from locus.storage.blocking import BlockingStorage
 
 __all__ = ["FileStorage"]
 

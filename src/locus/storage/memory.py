@@ -18,7 +18,6 @@ from locus.storage import _fallback
 from locus.storage._conditions import to_be_done
 from locus.storage._json import decode_all
 from locus.storage.base import (
-    BlockingStorage,
     Capabilities,
     Delete,
     Hit,
@@ -32,6 +31,7 @@ from locus.storage.base import (
     Space,
     Span,
 )
+from locus.storage.blocking import BlockingStorage
 
 __all__ = ["MemoryStorage"]
 

@@ -21,7 +21,6 @@ from locus.storage._sqlite_connection import Database, Readers, has_fts5
 from locus.storage._sqlite_tables import Tables
 from locus.storage._sqlite_writer import Writer
 from locus.storage.base import (
-    BlockingStorage,
     Capabilities,
     Hit,
     Key,
@@ -33,6 +32,7 @@ from locus.storage.base import (
     Space,
     Span,
 )
+from locus.storage.blocking import BlockingStorage
 
 __all__ = ["SQLiteStorage"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from locus.agent import Agent
 from locus.errors import LocusError
-from locus.storage.base import BlockingStorage
+from locus.storage.blocking import BlockingStorage
 from tests.faults.workers.clerk import Desk
 
 PROMPT = "pay book"
