@@ -91,7 +91,7 @@ def test_an_unknown_url_or_option_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("twin", "original", "without"),
-    [(SyncCheckpointer, DurableCheckpointer, {"begin"}), (SyncCheckpointSaver, CheckpointSaver, set())],
+    [(SyncCheckpointer, DurableCheckpointer, {"begin", "load_turn"}), (SyncCheckpointSaver, CheckpointSaver, set())],
 )
 def test_a_sync_twin_has_every_method_with_the_same_parameters(twin: type, original: type, without: set[str]) -> None:
     for name, method in inspect.getmembers(original, inspect.iscoroutinefunction):
