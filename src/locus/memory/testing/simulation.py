@@ -47,17 +47,24 @@ class _World:
     saved_at: dict[tuple[str, str], float] = field(default_factory=dict)
     turns: dict[str, list[tuple[str, AgentState]]] = field(default_factory=dict)
     """Acknowledged appends of runs, by thread and run."""
+    clearings: list[str] = field(default_factory=list)
+    """Threads whose deletion began or ended, in order."""
     clearing: list[str] = field(default_factory=list)
-    """Threads that are being deleted: what is saved to them meanwhile may go too."""
+    """Threads whose deletion has not ended."""
     serial: int = 0
 
     def next_text(self) -> str:
         self.serial += 1
         return f"message number{self.serial}"
 
-    def note(self, thread: str, checkpoint_id: str, state: AgentState) -> None:
+    def now(self) -> int:
+        """A moment to give to `note`."""
+        return len(self.clearings)
+
+    def note(self, thread: str, checkpoint_id: str, state: AgentState, since: int) -> None:
+        """A save that began at `since` was acknowledged. What the thread's deletion overlapped may have gone with it."""
         self.saved[thread, checkpoint_id] = state
-        if thread in self.clearing:
+        if thread in self.clearings[since:] or thread in self.clearing:
             self.doubtful.add((thread, checkpoint_id))
         self.saved_at[thread, checkpoint_id] = self.clock()
 
@@ -100,13 +107,14 @@ class _Writer:
 
     async def save(self) -> None:
         thread, world = self.thread(), self.world
+        since = world.now()
         state = await self.checkpointer.load(thread) or AgentState(agent_id="sim")
         state = state.with_message(Message.user(world.next_text()))
         if len(state.messages) > 4 and world.rng.random() < 0.3:
             state = state.model_copy(update={"messages": state.messages[world.rng.randint(1, 3) :]})
         named = world.rng.random() < 0.15
         checkpoint_id = await self.checkpointer.save(state, thread, f"own-{world.next_text()}" if named else None)
-        world.note(thread, checkpoint_id, state)
+        world.note(thread, checkpoint_id, state, since)
 
     async def delete(self) -> None:
         known = [key for key in self.world.saved if key not in self.world.removed]
@@ -120,12 +128,14 @@ class _Writer:
         thread = self.thread()
         before = {key for key in self.world.saved if key[0] == thread}
         self.world.doubtful |= before
+        self.world.clearings.append(thread)
         self.world.clearing.append(thread)
         try:
             if await self.checkpointer.delete(thread):
                 self.world.removed |= before
         finally:
             self.world.clearing.remove(thread)
+            self.world.clearings.append(thread)
 
     async def vacuum(self) -> None:
         days = self.world.rng.choice((0.5, 1, 3))
@@ -140,7 +150,7 @@ class _Writer:
             return
         for checkpoint_id, state in before.items():
             if (source, checkpoint_id) not in self.world.doubtful:
-                self.world.note(dest, checkpoint_id, state)
+                self.world.note(dest, checkpoint_id, state, self.world.now())
 
     async def run(self) -> None:
         thread, world = self.thread(), self.world
@@ -151,8 +161,9 @@ class _Writer:
             state = run.state or AgentState(agent_id="sim")
             for phase in ("asked", "replied", "done")[: world.rng.randint(1, 3)]:
                 state = state.with_message(Message.user(world.next_text()))
+                since = world.now()
                 checkpoint_id = await run.append(state, Turn("turn", phase))  # type: ignore[arg-type]
-                world.note(thread, checkpoint_id, state)
+                world.note(thread, checkpoint_id, state, since)
                 mine.append((checkpoint_id, state))
                 if phase == "replied":
                     await run.settle("call", {"result": world.next_text()})
