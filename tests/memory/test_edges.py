@@ -13,7 +13,7 @@ import pytest
 from locus.core.messages import Message
 from locus.core.state import AgentState
 from locus.errors import ConflictError, InputError
-from locus.memory.durable import DurableCheckpointer
+from locus.memory.durable import DEFAULT_TABLE, DurableCheckpointer
 from locus.memory.saver import CheckpointSaver
 from locus.storage.base import Capabilities, Hit, Key, Query, Record, Span
 from locus.storage.memory import MemoryStorage
@@ -237,3 +237,20 @@ async def test_a_hit_that_only_old_checkpoints_hold_is_found_in_few_round_trips(
     storage.scans = 0
     assert [hit["checkpoint_id"] for hit in await checkpointer.search("word3")] == [ids[7]]
     assert storage.scans < 20
+
+
+async def test_a_checkpoint_of_a_thread_larger_than_a_record_is_deleted_with_its_content() -> None:
+    storage = Narrow()
+    checkpointer = DurableCheckpointer(storage)
+    state = await grown(checkpointer, "thread")
+    ids = (await checkpointer.list_checkpoints("thread", 100))[::-1]
+    assert await checkpointer.delete("thread", ids[17])
+    cold = DurableCheckpointer(storage)
+    assert await cold.load("thread", ids[17]) is None
+    for number, checkpoint_id in enumerate(ids):
+        if number != 17:
+            assert texts(await cold.load("thread", checkpoint_id)) == texts(state)[: number + 1]
+    (record,) = await storage.get([Key(DEFAULT_TABLE, ("thread",), "n000000000018")])
+    assert record is not None
+    assert record.body["kind"] == "stub"
+    assert (await cold.search("17"))[0]["checkpoint_id"] == ids[19]

@@ -14,8 +14,8 @@ from locus.memory.checkpointer import BaseCheckpointer, CheckpointerCapabilities
 from locus.memory.log.copying import copy_log
 from locus.memory.log.doc import Doc, Part
 from locus.memory.log.lease import Seen
-from locus.memory.log.log import Entry, Log, check_limit
-from locus.memory.log.record import Header, Ranges, log_sort
+from locus.memory.log.log import Log, check_limit
+from locus.memory.log.record import Entry, Header, Ranges, log_sort
 from locus.memory.log.removal import finish_removal, remove, sweep
 from locus.memory.log.run import LogRun, begin, turn_from_json
 from locus.memory.log.tags import metadata_tags, metadata_where

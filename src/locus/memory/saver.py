@@ -13,8 +13,8 @@ from typing import Any
 from locus._ids import check_name, encode_name
 from locus.errors import ConfigError, ConflictError, CorruptRecordError, InputError
 from locus.memory.log.doc import Doc, Part
-from locus.memory.log.log import Entry, Log, check_limit
-from locus.memory.log.record import Header
+from locus.memory.log.log import Log, check_limit
+from locus.memory.log.record import Entry, Header
 from locus.memory.log.removal import remove, sweep
 from locus.memory.log.tags import metadata_tags
 from locus.storage._json import encode_json

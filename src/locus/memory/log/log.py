@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from locus.memory.log.record import (
     LOG_END,
     LOG_START,
     Chain,
+    Entry,
     Header,
     Ranges,
     header_of,
@@ -33,7 +34,7 @@ from locus.memory.log.view import View, Views, same_state
 from locus.storage._json import check_plain, encode_checked
 from locus.storage.base import ABSENT, Key, Put, Query, Record, Scalar, Space, Span, Storage
 
-__all__ = ["STALE_AFTER", "Entry", "Log", "check_limit"]
+__all__ = ["STALE_AFTER", "Log", "check_limit"]
 
 STALE_AFTER = 3600.0
 """Nobody writes from a view older than this; what is removed stays recognisable for longer."""
@@ -47,20 +48,6 @@ _CHAIN = 128
 _TRIES = 1000
 _MARGIN = 30.0
 """Nothing is built on a log that ends within so many seconds."""
-
-
-@dataclass(slots=True)  # read-only by agreement, as the records are
-class Entry:
-    """What to append, besides the state itself."""
-
-    checkpoint_id: str | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    turn: Mapping[str, Any] | None = None
-    listed: bool = True
-    tags: Mapping[str, Scalar] = field(default_factory=dict)
-    token: str = field(default_factory=new_token)
-    parent_id: str | None = None
-    """None: the head at the time of writing."""
 
 
 class Log:
@@ -393,16 +380,23 @@ class Log:
             weight = head.weight + _OVERHEAD
             chain = Chain(position, checkpoint_id, head.start, head.length + 1, weight, size, head.born)
             if not self._should_cut(chain, items, now):
-                return self._delta(base, changes), chain
+                return self.delta(base, changes), chain
         long = {name: {"+": self.codec.dump_items(name, items)} for name, items in doc.long.items() if items}
-        size = len(encode_checked(long))
+        size = len(encode_checked(long).encode())
         if chain and base and 2 * size > (most := self.storage.capabilities.max_record_bytes):
-            delta = self._delta(base, changes)
-            if size + len(encode_checked([delta, delta, doc.small])) + _LARGE > most:  # more than one record holds
+            delta = self.delta(base, changes)
+            rest = encode_checked([delta, delta, doc.small]).encode()
+            if size + len(rest) + _LARGE > most:  # more than one record holds
                 return delta, replace(chain, length=0, born=now)
         return long, Chain(position, checkpoint_id, position, 0, size + _OVERHEAD, size, now)
 
-    def _delta(self, base: Doc, changes: dict[str, Change]) -> dict[str, Any]:
+    def fits(self, put: Put) -> bool:
+        """Whether a record is small enough to be written."""
+        size = len(put.body_json.encode()) + len((put.text or "").encode("utf-8", "replace"))
+        return size <= self.storage.capabilities.max_record_bytes
+
+    def delta(self, base: Doc, changes: dict[str, Change]) -> dict[str, Any]:
+        """What changed since `base`, by field, as it is stored."""
         stored = {
             name: change.to_json(partial(self.codec.dump_items, name), len(base.long.get(name, ())))
             for name, change in changes.items()

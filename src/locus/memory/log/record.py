@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from locus._ids import new_token
 from locus.errors import CorruptRecordError, SetupError
-from locus.storage.base import Record
+from locus.storage.base import Record, Scalar
 
 __all__ = [
     "Chain",
+    "Entry",
     "Header",
     "Ranges",
     "header_of",
@@ -151,6 +153,20 @@ class Header:
         if self.turn:
             out["turn"] = dict(self.turn)
         return out
+
+
+@dataclass(slots=True)  # read-only by agreement, as a header is
+class Entry:
+    """What to append, besides the state itself."""
+
+    checkpoint_id: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    turn: Mapping[str, Any] | None = None
+    listed: bool = True
+    tags: Mapping[str, Scalar] = field(default_factory=dict)
+    token: str = field(default_factory=new_token)
+    parent_id: str | None = None
+    """None: the head at the time of writing."""
 
 
 def header_of(record: Record) -> Header:

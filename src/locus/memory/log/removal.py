@@ -1,8 +1,8 @@
 """Removing from a log: announce, re-base, then replace by stubs.
 
 First a mark is appended that names the positions; readers obey it at once, and whoever wants to append must step over
-it and so learns of it. Then every live state that is a delta to a removed one is rewritten as a snapshot. Only then is
-the content of the removed positions replaced by stubs, which hold their positions for a day so that no writer with an
+it and so learns of it. Then every live state that is a delta to a removed one is rewritten as a snapshot, or as a delta to
+one that stays. Only then is the content of the removed positions replaced by stubs, which hold their positions for a day so that no writer with an
 old view can take one again. A kill in between is finished by the next vacuum. Delete, vacuum and prune are this one act.
 """
 
@@ -12,10 +12,11 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from locus.errors import ConflictError, CorruptRecordError
-from locus.memory.log.delta import diff
-from locus.memory.log.doc import Part
+from locus.memory.log.delta import Change, diff
+from locus.memory.log.doc import Doc, Part
 from locus.memory.log.log import STALE_AFTER, Log
 from locus.memory.log.record import Chain, Header, Ranges, header_of, log_sort, result_sort
 from locus.memory.log.view import View
@@ -129,29 +130,21 @@ async def _records(log: Log, part: Part, low: int, high: int) -> AsyncIterator[R
 
 
 async def _rebase(log: Log, part: Part, record: Record, header: Header, gone: Ranges) -> None:
-    """Rewrite a delta as a snapshot of the same state, taking over the text of what is removed below it."""
-    while header.kind == "state" and header.prev is not None and header.chain is not None:
+    """Rewrite a delta so that it needs nothing that is gone, taking over the text of what is removed below it.
+
+    It becomes a snapshot of the same state or, when that is more than a record holds, a delta to the nearest state below
+    that stays. Should that one be removed meanwhile, its remover finds this one among its dependents.
+    """
+    while header.kind == "state" and header.prev is not None and header.prev[0] in gone and header.chain is not None:
         doc = await log.load_state(part, record, header)
         if doc is None:
             return
         ancestor = await _live_ancestor(log, part, header, gone)
         below = await log.load_state(part, *ancestor) if ancestor else None
-        old = below.long if below else {}
-        fresh = {
-            name: diff(old.get(name, ()), items, partial(log.content, name)).new_items
-            for name, items in doc.long.items()
-        }
-        text = log.codec.text_of_all(fresh)
-        long = {name: {"+": log.codec.dump_items(name, items)} for name, items in doc.long.items() if items}
-        chain = replace(
-            header.chain, start=header.position, length=0, weight=header.chain.size, born=log.storage.clock()
-        )
-        whole = replace(header, prev=None, chain=chain, head=chain if header.head == header.chain else header.head)
-        put = replace(
-            log.put_state(part, whole, doc.small, long, text, record.tags),
-            if_rev=record.rev,
-            expires_at=record.expires_at,
-        )
+        base = below or Doc({}, {})
+        put = _snapshot(log, part, record, header, doc, base)
+        if ancestor and below and not log.fits(put):
+            put = _delta_to(log, part, record, header, doc, base, ancestor[1])
         try:
             await log.storage.commit([put])
         except ConflictError:  # another remover was here: look again
@@ -161,6 +154,41 @@ async def _rebase(log: Log, part: Part, record: Record, header: Header, gone: Ra
             record, header = found, header_of(found)
         else:
             return
+
+
+def _changes(log: Log, base: Doc, doc: Doc) -> dict[str, Change]:
+    fields = {**dict.fromkeys(base.long, ()), **doc.long}
+    return {name: diff(base.long.get(name, ()), items, partial(log.content, name)) for name, items in fields.items()}
+
+
+def _snapshot(log: Log, part: Part, record: Record, header: Header, doc: Doc, base: Doc) -> Put:
+    long = {name: {"+": log.codec.dump_items(name, items)} for name, items in doc.long.items() if items}
+    size = header.chain.size if header.chain else 0
+    chain = Chain(header.position, header.checkpoint_id, header.position, 0, size, size, log.storage.clock())
+    return _rewritten(log, part, record, replace(header, prev=None), chain, doc, base, long)
+
+
+def _delta_to(log: Log, part: Part, record: Record, header: Header, doc: Doc, base: Doc, ancestor: Header) -> Put:
+    long = log.delta(base, _changes(log, base, doc))
+    below = ancestor.chain or Chain(ancestor.position, ancestor.checkpoint_id, 1, 0, 0, 0, 0.0)
+    size = header.chain.size if header.chain else 0
+    chain = replace(
+        below, position=header.position, checkpoint_id=header.checkpoint_id, length=below.length + 1, size=size
+    )
+    prev = (ancestor.position, ancestor.checkpoint_id)
+    return _rewritten(log, part, record, replace(header, prev=prev), chain, doc, base, long)
+
+
+def _rewritten(
+    log: Log, part: Part, record: Record, header: Header, chain: Chain, doc: Doc, base: Doc, long: dict[str, Any]
+) -> Put:
+    """The operation that puts another form of the same state in a record's place."""
+    fresh = {name: change.new_items for name, change in _changes(log, base, doc).items()}
+    head = chain if header.head == header.chain else header.head
+    put = log.put_state(
+        part, replace(header, chain=chain, head=head), doc.small, long, log.codec.text_of_all(fresh), record.tags
+    )
+    return replace(put, if_rev=record.rev, expires_at=record.expires_at)
 
 
 async def _live_ancestor(log: Log, part: Part, header: Header, gone: Ranges) -> tuple[Record, Header] | None:

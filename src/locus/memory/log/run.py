@@ -14,8 +14,8 @@ from locus.core.state import AgentState
 from locus.errors import ConflictError, CorruptRecordError, ThreadBusyError
 from locus.memory.log.doc import Doc, Part
 from locus.memory.log.lease import LEASE, Lease, Seen, give_back, keep, try_acquire
-from locus.memory.log.log import STALE_AFTER, Entry, Log
-from locus.memory.log.record import Header, header_of, result_sort
+from locus.memory.log.log import STALE_AFTER, Log
+from locus.memory.log.record import Entry, Header, header_of, result_sort
 from locus.memory.log.tags import metadata_tags
 from locus.memory.log.view import View, same_state
 from locus.memory.run import Turn
