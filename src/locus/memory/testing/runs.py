@@ -370,6 +370,7 @@ class RunContract(Medium):
             with contextlib.suppress(asyncio.CancelledError):
                 await (await waiting).release()
             run = await another().begin("thread", wait_seconds=5)
+            assert run.state is None
             await run.release()
 
     async def test_the_thread_of_a_dead_process_is_taken_over_at_once(
